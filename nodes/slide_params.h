@@ -34,6 +34,15 @@ Spec& add_slide_params(Spec& s) {
       .range(1, 256);
 }
 
+// Of a file with several levels that is written.
+template <class Params>
+Spec& add_pyramid_params(Spec& s) {
+  return s.param("tile", &Params::tile, "Rows and columns of a tile, a multiple of 16.")
+      .range(16, 4096)
+      .param("levels", &Params::levels, "How many; 0: until one tile holds all.")
+      .range(0, 20);
+}
+
 inline std::unique_ptr<SlideReader> slide_reader(const SlideParams& p) {
   return std::make_unique<SlideReader>(p.backend, static_cast<std::size_t>(p.tile_cache_mb) << 20,
                                        static_cast<std::size_t>(p.slides_open));

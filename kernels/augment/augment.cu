@@ -128,11 +128,7 @@ __global__ void __launch_bounds__(threads, Read::blocks)
       shared_copy(reinterpret_cast<const AugmentJob*>(workspace) + entry->job, job_words);
   __syncthreads();
 
-  AugmentPass pass{&job,
-                   e.stage,
-                   e.channel,
-                   e.to >= 0 ? reinterpret_cast<float*>(workspace + e.to) : nullptr,
-                   {}};
+  AugmentPass pass = pass_of(job, e, workspace);
   if (e.stage.slot >= 0) {
     const AugmentOp& op = job.ops[e.stage.first];
     const AugmentSums now = read_sums(e, workspace, e.stage.slot, op, held);

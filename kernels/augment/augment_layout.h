@@ -32,6 +32,16 @@ struct AugmentEntry {
   std::int32_t blocks, channels;
 };
 
+// An entry's pass over its channel, without statistics yet.
+SLUICE_HD inline AugmentPass pass_of(const AugmentJob& job, const AugmentEntry& e,
+                                     char* workspace) {
+  return {&job,
+          e.stage,
+          e.channel,
+          e.to >= 0 ? reinterpret_cast<float*>(workspace + e.to) : nullptr,
+          {}};
+}
+
 struct AugmentLayout {
   std::vector<AugmentStages> stages;
   std::vector<std::int64_t> sums, scratch;  // by job: where each begins

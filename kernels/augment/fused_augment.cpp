@@ -23,11 +23,7 @@ AugmentSums read_sums(const AugmentEntry& e, char* workspace, int slot, const Au
 }
 
 void run_entry(const AugmentJob& job, const AugmentEntry& e, char* workspace) {
-  AugmentPass pass{&job,
-                   e.stage,
-                   e.channel,
-                   e.to >= 0 ? reinterpret_cast<float*>(workspace + e.to) : nullptr,
-                   {}};
+  AugmentPass pass = pass_of(job, e, workspace);
   if (e.stage.slot >= 0) {
     const AugmentOp& op = job.ops[e.stage.first];
     pass.numbers = AugmentNumbers::of(op, read_sums(e, workspace, e.stage.slot, op),

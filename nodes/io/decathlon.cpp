@@ -19,9 +19,8 @@ struct Decathlon final : ListSource<Decathlon> {
         .param("root", &Params::root, "Folder that holds dataset.json.")
         .required()
         .param("split", &Params::split, "Which list of dataset.json, or which part of a fold.")
-        .choices({"training", "validation", "test"})
-        .param("shuffle", &Params::shuffle, "A new order in every epoch.")
-        .param("by_shard", &Params::by_shard, by_shard_doc)
+        .choices({"training", "validation", "test"});
+    add_order_params<Params>(s)
         .param("val_frac", &Params::val_frac,
                "Share of \"training\" held out for \"validation\" where dataset.json has no such "
                "list; the split is MONAI's for the same seed.")

@@ -23,12 +23,16 @@ inline Sample record_of(const DataItem& item) {
   return sample;
 }
 
-// What `by_shard` is of every source that shuffles; the engine does it
+// The order of every source that shuffles; the engine deals by shard
 // (engine/run/arranged_source.h).
-inline constexpr const char* by_shard_doc =
-    "With shuffle and run.shards K: the list is dealt out to K parts once, by run.seed, and each "
-    "shard has the same part in every epoch, in a new order. So a process reads and caches its "
-    "shards' parts alone; samples mix less.";
+template <class Params>
+Spec& add_order_params(Spec& s) {
+  return s.param("shuffle", &Params::shuffle, "A new order in every epoch.")
+      .param("by_shard", &Params::by_shard,
+             "With shuffle and run.shards K: the list is dealt out to K parts once, by run.seed, "
+             "and each shard has the same part in every epoch, in a new order. So a process reads "
+             "and caches its shards' parts alone; samples mix less.");
+}
 
 // One firing of a source of n items, whose samples `record_at_item` gives; shuffled by the epoch's
 // own permutation.
@@ -65,11 +69,7 @@ struct RecordParams : Base {
 
 template <class Params>
 Spec& add_record_params(Spec& s, const char* limit = "Only the first n records.") {
-  return s.param("shuffle", &Params::shuffle, "A new order in every epoch.")
-      .param("by_shard", &Params::by_shard, by_shard_doc)
-      .param("limit", &Params::limit, limit)
-      .at_least(1)
-      .source();
+  return add_order_params<Params>(s).param("limit", &Params::limit, limit).at_least(1).source();
 }
 
 // Cross-validation of a source whose Params are a Fold and say themselves what `split` may be.

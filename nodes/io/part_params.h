@@ -12,7 +12,7 @@ Spec& add_part_params(Spec& s) {
   using OptionalNumber = std::optional<std::int64_t> Params::*;
   using Numbers = std::vector<std::int64_t> Params::*;
   using Reals = std::vector<double> Params::*;
-  return s.param("from", Number{&Params::from}, "The first sample; negative: from the end.")
+  s.param("from", Number{&Params::from}, "The first sample; negative: from the end.")
       .param("to", OptionalNumber{&Params::to},
              "The sample after the last; negative: from the end; null: all.")
       .param("shares", Reals{&Params::shares},
@@ -29,9 +29,8 @@ Spec& add_part_params(Spec& s) {
       .param("shuffle_shares", static_cast<bool Params::*>(&Params::shuffle_shares),
              "Shuffles before dividing.")
       .param("share_seed", Number{&Params::share_seed}, "... by this seed, as numpy does.")
-      .range(0, 4294967295.0)
-      .param("shuffle", &Params::shuffle, "A new order in every epoch.")
-      .param("by_shard", &Params::by_shard, by_shard_doc);
+      .range(0, 4294967295.0);
+  return add_order_params<Params>(s);
 }
 
 template <class T>

@@ -4,6 +4,7 @@
 #include "engine/state/sample.h"
 #include "kernels/files/slide.h"
 #include "nodes/fields.h"
+#include "nodes/slide_params.h"
 #include "nodes/written_files.h"
 
 namespace sluice {
@@ -22,10 +23,10 @@ struct SaveSlide final : FileWriter {
   fs::path folder;
 
   static Spec spec() {
-    return Spec("save_slide",
-                "Writes a picture as a tiled TIFF file of several levels, each half of the one "
-                "before it.")
-        .in("sample")
+    Spec s("save_slide",
+           "Writes a picture as a tiled TIFF file of several levels, each half of the one "
+           "before it.");
+    s.in("sample")
         .out("sample", "the same, with the file's path")
         .param("key", &Params::key, "[1 or 3, rows, columns], 0..255 after `scale`.")
         .param("output_dir", &Params::output_dir, output_dir_doc)
@@ -33,11 +34,8 @@ struct SaveSlide final : FileWriter {
                "Put behind the sample's name and an underscore; empty: the name alone.")
         .param("scale", &Params::scale,
                "Values are multiplied by it, and rounded half to even: 255 of probabilities.")
-        .above(0)
-        .param("tile", &Params::tile, "Rows and columns of a tile, a multiple of 16.")
-        .range(16, 4096)
-        .param("levels", &Params::levels, "How many; 0: until one tile holds all.")
-        .range(0, 20)
+        .above(0);
+    return add_pyramid_params<Params>(s)
         .param("compression", &Params::compression, "jpeg loses a little; masks want deflate.")
         .choices(slide_compressions)
         .param("quality", &Params::quality, "Of jpeg.")

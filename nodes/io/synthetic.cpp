@@ -25,10 +25,10 @@ struct Synthetic final : Node {
   } p;
 
   static Spec spec() {
-    return Spec("synthetic",
-                "Makes volumes with balls (pictures with discs) of several brightnesses, and their "
-                "labels.")
-        .out("sample", "image float32 0..1 and label uint8, [1, X, Y(, Z)] each")
+    Spec s("synthetic",
+           "Makes volumes with balls (pictures with discs) of several brightnesses, and their "
+           "labels.");
+    s.out("sample", "image float32 0..1 and label uint8, [1, X, Y(, Z)] each")
         .param("num_samples", &Params::num_samples, "Samples of an epoch.")
         .required()
         .at_least(1)
@@ -52,9 +52,8 @@ struct Synthetic final : Node {
         .range(1, 255)
         .param("instance_key", &Params::instance_key,
                "Field for the balls' numbers from 1, int32; of those that overlap the last one's. "
-               "null: none.")
-        .param("shuffle", &Params::shuffle, "A new order in every epoch.")
-        .param("by_shard", &Params::by_shard, by_shard_doc)
+               "null: none.");
+    return add_order_params<Params>(s)
         .source()
         .gives("image", Form::image)
         .channels("1")

@@ -126,10 +126,10 @@ struct SyntheticSlides final : Node {
   } p;
 
   static Spec spec() {
-    return Spec("synthetic_slides",
-                "Writes slides of tissue with tumours, images/slide_00.tif, ..., and their masks, "
-                "masks/slide_00.tif, ..., as pyramidal TIFF files of any size.")
-        .out("sample", "The paths: image, and tumor_mask.")
+    Spec s("synthetic_slides",
+           "Writes slides of tissue with tumours, images/slide_00.tif, ..., and their masks, "
+           "masks/slide_00.tif, ..., as pyramidal TIFF files of any size.");
+    s.out("sample", "The paths: image, and tumor_mask.")
         .param("output_dir", &Params::output_dir, "Folder of the files.")
         .required()
         .param("num_slides", &Params::num_slides, "Slides.")
@@ -139,11 +139,8 @@ struct SyntheticSlides final : Node {
         .param("seed", &Params::seed, "Of the slides; not of the run.")
         .at_least(0)
         .param("size", &Params::size, "Rows and columns.")
-        .range(256, 1 << 20)
-        .param("tile", &Params::tile, "Rows and columns of a tile, a multiple of 16.")
-        .range(16, 4096)
-        .param("levels", &Params::levels, "How many; 0: until one tile holds all.")
-        .range(0, 20)
+        .range(256, 1 << 20);
+    return add_pyramid_params<Params>(s)
         .param("compression", &Params::compression, "Of the slides; masks are deflated.")
         .choices(slide_compressions)
         .param("mpp", &Params::mpp, "Micrometres a pixel.")

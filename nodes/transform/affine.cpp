@@ -19,9 +19,7 @@ struct AffineNode final : FusedNode {
 
   static Spec spec() {
     Spec s("affine", "Rotates, shears, shifts and scales all keys by one given affine.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to resample, each [C, X, Y, Z] or [C, X, Y].")
+    add_image_keys<Params>(s, "resample")
         .param("rotate_params", &Params::rotate_params,
                "Radians about x, y and z, in this order; one for images of two axes.")
         .length(0, 3)

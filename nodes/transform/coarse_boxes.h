@@ -52,9 +52,7 @@ struct CoarseParams {
 
 inline Spec& add_coarse_params(Spec& s) {
   using Params = CoarseParams;
-  return s.in("sample")
-      .out("sample")
-      .param("keys", &Params::keys, "Fields to change, each [C, X, Y, Z] or [C, X, Y].")
+  return add_image_keys<Params>(s, "change")
       .param("holes", &Params::holes, "How many boxes; with max_holes, at least.")
       .required()
       .at_least(1)

@@ -11,11 +11,9 @@ struct CropParams {
   bool allow_missing_keys = false;
 };
 
-inline Spec& add_crop_params(Spec& s,
-                             const char* keys = "Fields to crop, each [C, X, Y, Z] or [C, X, Y].") {
-  return s.in("sample")
-      .out("sample")
-      .param("keys", &CropParams::keys, keys)
+// `verb`: what is done to the fields.
+inline Spec& add_crop_params(Spec& s, const char* verb = "crop") {
+  return add_image_keys<CropParams>(s, verb)
       .param("allow_missing_keys", &CropParams::allow_missing_keys, allow_missing_doc)
       .fuses(Fuses::moves)
       .any_device()
@@ -25,16 +23,17 @@ inline Spec& add_crop_params(Spec& s,
 // Each key to box_of(shape, spatial axes), which lies inside of it.
 template <class BoxOf>
 void crop(Sample& sample, const CropParams& p, const char* name, BoxOf&& box_of) {
-  for_each_pending(sample, p.keys, p.allow_missing_keys,
-                   [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
-                     const Box box = box_of(shape, axes);
-                     for (int d = 0; d < 3; ++d)
-                       if (box.size[d] < 1)
-                         throw DataError("the crop leaves nothing of field \"" + p.keys[i] +
-                                         "\" of spatial shape " + list_text(shape));
-                     if (box == Box{{}, shape}) return;
-                     record(field, boxed(box), name, numbers(box));
-                   });
+  take_box(
+      sample, p, name,
+      [&](const Shape3& shape, std::int64_t axes, std::size_t i) {
+        const Box box = box_of(shape, axes);
+        for (int d = 0; d < 3; ++d)
+          if (box.size[d] < 1)
+            throw DataError("the crop leaves nothing of field \"" + p.keys[i] +
+                            "\" of spatial shape " + list_text(shape));
+        return box;
+      },
+      [](const Box& box, std::size_t) { return boxed(box); });
 }
 
 // `size` about MONAI's centre, cut to the image.

@@ -11,9 +11,7 @@ struct DivisiblePad final : FusedNode {
 
   static Spec spec() {
     Spec s("divisible_pad", "Pads every axis to a multiple of a number.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to pad, each [C, X, Y, Z] or [C, X, Y].")
+    add_image_keys<Params>(s, "pad")
         .param("k", &Params::k, "One number, or one an axis; 0 or less leaves an axis.")
         .required();
     return add_pad_params(s).resizes("@keys");

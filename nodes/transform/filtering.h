@@ -130,6 +130,16 @@ inline void require_odd(const char* name, std::int64_t size) {
                 std::string(name) + ": expected an odd number, found " + std::to_string(size));
 }
 
+// Of filters along an axis: the window, and the polynomial that fits it.
+template <class Params>
+Spec& add_window_params(Spec& s) {
+  return s.param("window_length", &Params::window_length, "Voxels of the window, odd.")
+      .at_least(1)
+      .required()
+      .param("order", &Params::order, "Of the polynomial, below window_length.")
+      .at_least(0)
+      .required();
+}
 inline void require_window(std::int64_t window_length, std::int64_t order) {
   require_odd("window_length", window_length);
   if (order >= window_length)

@@ -12,9 +12,7 @@ struct Flip final : FusedNode {
 
   static Spec spec() {
     Spec s("flip", "Flips along spatial axes.");
-    return add_flip_axis<Params>(
-               add_crop_params(s, "Fields to flip, each [C, X, Y, Z] or [C, X, Y]."))
-        .rearranging();
+    return add_flip_axis<Params>(add_crop_params(s, "flip")).rearranging();
   }
 
   void process(Firing& f) override {

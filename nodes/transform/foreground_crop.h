@@ -8,9 +8,7 @@ namespace sluice {
 
 template <class P>
 Spec& add_cropped_keys(Spec& s, std::string source) {
-  return s.in("sample")
-      .out("sample")
-      .param("keys", &P::keys, "Fields to crop, each [C, X, Y, Z] or [C, X, Y].")
+  return add_image_keys<P>(s, "crop")
       .param("source_key", &P::source_key, std::move(source))
       .takes("@keys", Form::image, 2, 3)
       .takes("@source_key", Form::image, 2, 3)

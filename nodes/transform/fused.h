@@ -69,6 +69,17 @@ void for_each_pending(Sample& sample, const std::vector<std::string>& keys, bool
   });
 }
 
+// Each key to box_of(shape, spatial axes, i), by step_to(box, i) unless that is all of it.
+template <class P, class BoxOf, class StepTo>
+void take_box(Sample& sample, const P& p, const char* name, BoxOf&& box_of, StepTo&& step_to) {
+  for_each_pending(sample, p.keys, p.allow_missing_keys,
+                   [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+                     const Box box = box_of(shape, axes, i);
+                     if (box == Box{{}, shape}) return;
+                     record(field, step_to(box, i), name, numbers(box));
+                   });
+}
+
 // One operation for all channels, whose statistics are taken together, or each by its own.
 inline std::vector<kernels::AugmentOp> ops_of(kernels::AugmentKind kind, std::pair<float, float> a,
                                               bool channel_wise = false) {

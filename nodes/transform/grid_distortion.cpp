@@ -13,9 +13,7 @@ struct GridDistortion final : Node {
 
   static Spec spec() {
     Spec s("grid_distortion", "Stretches and squeezes the cells of a grid by given factors.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to distort, each [C, X, Y, Z] or [C, X, Y].")
+    add_image_keys<Params>(s, "distort")
         .param("num_cells", &Params::num_cells, "Cells: one number, or one an axis.")
         .required()
         .range(1, 1024)

@@ -39,14 +39,19 @@ void reorder_boxes_of(Sample& sample, const P& p, ReorderOf&& reorder_of) {
   });
 }
 
-// k quarter turns, 0 to 3, of images and of the boxes in them.
-template <class P>
-void turn_with_boxes(Sample& sample, const P& p, int k, const char* name) {
-  reorder_boxes_of(sample, p, [&](std::int64_t axes) {
-    const auto [a, b] = turning_axes(p, axes);
-    return quarter_turns(k, a, b);
-  });
-  rotate90(sample, p, k, name);
-}
+// A node that turns images, and the boxes in them, by quarter turns.
+struct TurningBoxes : FusedNode {
+ protected:
+  template <class P>
+  void turn_with_boxes(Firing& f, const P& p, int k, const char* name) const {
+    Sample out = f.in();
+    reorder_boxes_of(out, p, [&](std::int64_t axes) {
+      const auto [a, b] = turning_axes(p, axes);
+      return quarter_turns(k, a, b);
+    });
+    rotate90(out, p, k, name);
+    finish(f, std::move(out));
+  }
+};
 
 }  // namespace sluice

@@ -11,9 +11,7 @@ struct PadNode final : FusedNode {
 
   static Spec spec() {
     Spec s("pad", "Adds as many voxels as are given to each side of each axis.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to pad, each [C, X, Y, Z] or [C, X, Y].")
+    add_image_keys<Params>(s, "pad")
         .param("to_pad", &Params::to_pad,
                "Voxels before the first and after the last, [[0, 0], [x, x], [y, y], ...]; the "
                "channels come first and get none.")

@@ -28,13 +28,12 @@ inline Spec& add_fill_params(Spec& s) {
 // To box_of(shape, spatial axes).
 template <class BoxOf>
 void fill(Sample& sample, const FillParams& p, const char* name, BoxOf&& box_of) {
-  for_each_pending(sample, p.keys, p.allow_missing_keys,
-                   [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
-                     const Box box = box_of(shape, axes);
-                     if (box == Box{{}, shape}) return;
-                     record(field, boxed(box, parse_filling(per_key(p.mode, i)), p.value), name,
-                            numbers(box));
-                   });
+  take_box(
+      sample, p, name,
+      [&](const Shape3& shape, std::int64_t axes, std::size_t) { return box_of(shape, axes); },
+      [&](const Box& box, std::size_t i) {
+        return boxed(box, parse_filling(per_key(p.mode, i)), p.value);
+      });
 }
 
 // About the image's centre, or after its end.

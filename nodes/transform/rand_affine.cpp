@@ -11,8 +11,7 @@ struct RandAffine final : FusedNode {
 
   static Spec spec() {
     Spec s("rand_affine", "Rotates, shears, shifts and scales all keys by one random affine.");
-    s.in("sample").out("sample").param("keys", &Params::keys,
-                                       "Fields to resample, each [C, X, Y, Z] or [C, X, Y].");
+    add_image_keys<Params>(s, "resample");
     return add_rand_affine_params(s, 2, 3);
   }
 

@@ -11,7 +11,7 @@ struct RandFlip final : FusedNode {
 
   static Spec spec() {
     Spec s("rand_flip", "Flips all keys along the same spatial axes with one draw.");
-    add_drawn_keys(s, "Fields to flip, each [C, X, Y, Z] or [C, X, Y].", "Probability of a flip.");
+    add_drawn_keys(s, "flip");
     return add_missing_keys<Params>(add_flip_axis<Params>(s));
   }
 

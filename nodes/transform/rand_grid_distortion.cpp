@@ -15,9 +15,7 @@ struct RandGridDistortion final : Node {
   static Spec spec() {
     Spec s("rand_grid_distortion",
            "Stretches and squeezes the cells of a grid by randomly drawn factors.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to distort, each [C, X, Y, Z] or [C, X, Y].")
+    add_image_keys<Params>(s, "distort")
         .param("num_cells", &Params::num_cells, "Cells: one number, or one an axis.")
         .range(1, 1024)
         .length(1, 3)

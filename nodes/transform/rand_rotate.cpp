@@ -12,9 +12,7 @@ struct RandRotate final : FusedNode {
 
   static Spec spec() {
     Spec s("rand_rotate", "Turns all keys about their centre by randomly drawn angles.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to turn, each [C, X, Y, Z] or [C, X, Y].")
+    add_image_keys<Params>(s, "turn")
         .param("range_x", &Params::range_x,
                "Radians about x (in the plane of a 2-D image): r for -r..r, or [low, high].")
         .length(1, 2)

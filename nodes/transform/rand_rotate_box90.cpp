@@ -4,7 +4,7 @@
 namespace sluice {
 namespace {
 
-struct RandRotateBox90 final : FusedNode {
+struct RandRotateBox90 final : TurningBoxes {
   struct Params : ImageBoxParams {
     std::vector<std::int64_t> spatial_axes{0, 1};
     double prob = 0.1;
@@ -26,9 +26,7 @@ struct RandRotateBox90 final : FusedNode {
     Random random = f.random();
     const int k = static_cast<int>(random.integer(static_cast<std::uint64_t>(p.max_k))) + 1;
     if (!random.chance(p.prob)) return pass(f);
-    Sample out = f.in();
-    turn_with_boxes(out, p, k, "rand_rotate_box90");
-    finish(f, std::move(out));
+    turn_with_boxes(f, p, k, "rand_rotate_box90");
   }
 };
 

@@ -5,22 +5,14 @@ namespace sluice {
 namespace {
 
 struct RandScaleIntensity final : RandLinear {
-  struct Params : RandLinearParams {
-    std::vector<double> factors;
-  } p;
-
   static Spec spec() {
-    Spec s("rand_scale_intensity", "x (1 + f), f uniform, with one draw for all keys.");
-    add_changed_keys(s)
-        .param("factors", &Params::factors, "Bounds of f; one number v stands for [-v, v].")
-        .required()
-        .length(1, 2);
-    return add_rand_linear_params(s);
+    return rand_linear_spec("rand_scale_intensity",
+                            "x (1 + f), f uniform, with one draw for all keys.", "factors",
+                            "Bounds of f; one number v stands for [-v, v].");
   }
 
   void process(Firing& f) override {
-    change_linearly(f, p, p.factors,
-                    [](double v) { return kernels::Linear{.gain = static_cast<float>(1 + v)}; });
+    change_linearly(f, [](double v) { return kernels::Linear{.gain = static_cast<float>(1 + v)}; });
   }
 };
 

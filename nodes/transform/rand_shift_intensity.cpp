@@ -5,23 +5,14 @@ namespace sluice {
 namespace {
 
 struct RandShiftIntensity final : RandLinear {
-  struct Params : RandLinearParams {
-    std::vector<double> offsets;
-  } p;
-
   static Spec spec() {
-    Spec s("rand_shift_intensity", "x + o, o uniform, with one draw for all keys.");
-    add_changed_keys(s)
-        .param("offsets", &Params::offsets,
-               "Bounds of o, in the image's units; one number v stands for [-v, v].")
-        .required()
-        .length(1, 2);
-    return add_rand_linear_params(s);
+    return rand_linear_spec("rand_shift_intensity", "x + o, o uniform, with one draw for all keys.",
+                            "offsets",
+                            "Bounds of o, in the image's units; one number v stands for [-v, v].");
   }
 
   void process(Firing& f) override {
-    change_linearly(f, p, p.offsets,
-                    [](double v) { return kernels::Linear{.offset = static_cast<float>(v)}; });
+    change_linearly(f, [](double v) { return kernels::Linear{.offset = static_cast<float>(v)}; });
   }
 };
 

@@ -12,9 +12,7 @@ struct RandZoom final : FusedNode {
 
   static Spec spec() {
     Spec s("rand_zoom", "Magnifies all keys about their centre by randomly drawn factors.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to zoom, each [C, X, Y, Z] or [C, X, Y].")
+    add_image_keys<Params>(s, "zoom")
         .param("prob", &Params::prob, "Probability of a zoom.")
         .range(0, 1)
         .param("min_zoom", &Params::min_zoom,

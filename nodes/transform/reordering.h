@@ -31,12 +31,11 @@ struct RandReorderParams {
   bool allow_missing_keys = false;
 };
 
-inline Spec& add_drawn_keys(Spec& s, std::string keys, std::string prob) {
+// `verb`: what is done to the fields.
+inline Spec& add_drawn_keys(Spec& s, const char* verb) {
   using Params = RandReorderParams;
-  return s.in("sample")
-      .out("sample")
-      .param("keys", &Params::keys, std::move(keys))
-      .param("prob", &Params::prob, std::move(prob))
+  return add_image_keys<Params>(s, verb)
+      .param("prob", &Params::prob, std::string("Probability of a ") + verb + ".")
       .range(0, 1)
       .random()
       .rearranging()

@@ -11,9 +11,7 @@ struct ResizeWithPadOrCrop final : FusedNode {
 
   static Spec spec() {
     Spec s("resize_with_pad_or_crop", "Crops or pads every axis about its centre to a size.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to fit, each [C, X, Y, Z] or [C, X, Y].")
+    add_image_keys<Params>(s, "fit")
         .param("spatial_size", &Params::spatial_size,
                "Voxels: one number, or one an axis; 0 or less leaves an axis.")
         .required();

@@ -11,9 +11,7 @@ struct Rotate final : FusedNode {
 
   static Spec spec() {
     Spec s("rotate", "Turns all keys about their centre by given angles.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to turn, each [C, X, Y, Z] or [C, X, Y].")
+    add_image_keys<Params>(s, "turn")
         .param("angle", &Params::angle,
                "Radians about x, y and z; one for images of two axes, or for all three.")
         .required()

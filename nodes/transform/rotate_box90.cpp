@@ -4,7 +4,7 @@
 namespace sluice {
 namespace {
 
-struct RotateBox90 final : FusedNode {
+struct RotateBox90 final : TurningBoxes {
   struct Params : ImageBoxParams {
     std::vector<std::int64_t> spatial_axes{0, 1};
     std::int64_t k = 1;
@@ -20,9 +20,7 @@ struct RotateBox90 final : FusedNode {
   void process(Firing& f) override {
     const int k = static_cast<int>((p.k % 4 + 4) % 4);
     if (k == 0) return pass(f);
-    Sample out = f.in();
-    turn_with_boxes(out, p, k, "rotate_box90");
-    finish(f, std::move(out));
+    turn_with_boxes(f, p, k, "rotate_box90");
   }
 };
 

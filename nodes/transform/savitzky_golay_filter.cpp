@@ -15,13 +15,7 @@ struct SavitzkyGolayFilter final : FilterNode<SavitzkyGolayFilterParams> {
     Spec s("savitzky_golay_filter",
            "Along one axis each voxel becomes the value there of the polynomial that fits the "
            "window about it best. Gradients: image.");
-    add_filter_params<Params>(s)
-        .param("window_length", &Params::window_length, "Voxels of the window, odd.")
-        .at_least(1)
-        .required()
-        .param("order", &Params::order, "Of the polynomial, below window_length.")
-        .at_least(0)
-        .required()
+    add_window_params<Params>(add_filter_params<Params>(s))
         .param("axis", &Params::axis, "Of a batch: 2 is the first spatial axis.")
         .param("mode", &Params::mode, "What lies outside.")
         .choices(padding_names);

@@ -13,17 +13,12 @@ struct SavitzkyGolaySmooth final : EachKey<SavitzkyGolaySmooth> {
   } p;
 
   static Spec spec() {
-    return each_key_spec<Params>(
-               "savitzky_golay_smooth",
-               "Along one axis each voxel becomes the value there of the polynomial that fits the "
-               "window about it best.",
-               "Fields to change, each [C, ...]; they become float32.")
-        .param("window_length", &Params::window_length, "Voxels of the window, odd.")
-        .at_least(1)
-        .required()
-        .param("order", &Params::order, "Of the polynomial, below window_length.")
-        .at_least(0)
-        .required()
+    Spec s = each_key_spec<Params>(
+        "savitzky_golay_smooth",
+        "Along one axis each voxel becomes the value there of the polynomial that fits the "
+        "window about it best.",
+        "Fields to change, each [C, ...]; they become float32.");
+    return add_window_params<Params>(s)
         .param("axis", &Params::axis, "The axis, 1 for the first spatial one.")
         .at_least(1)
         .param("mode", &Params::mode, "What lies outside.")

@@ -17,9 +17,7 @@ struct Spacing final : FusedNode {
 
   static Spec spec() {
     Spec s("spacing", "Resamples volumes to voxels of the given size.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to resample, each [C, X, Y, Z] or [C, X, Y].")
+    add_image_keys<Params>(s, "resample")
         .param("pixdim", &Params::pixdim,
                "Voxel sizes in mm, one an axis; the last counts for missing ones, 0 keeps an axis.")
         .required()

@@ -11,9 +11,7 @@ struct SpatialPad final : FusedNode {
 
   static Spec spec() {
     Spec s("spatial_pad", "Pads every axis to at least the given size.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to pad, each [C, X, Y, Z] or [C, X, Y].")
+    add_image_keys<Params>(s, "pad")
         .param("spatial_size", &Params::spatial_size,
                "Voxels: one number, or one an axis; 0 or less leaves an axis.")
         .required();

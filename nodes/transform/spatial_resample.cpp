@@ -14,9 +14,7 @@ struct SpatialResample final : Node {
 
   static Spec spec() {
     Spec s("spatial_resample", "Resamples fields to the grid of a given affine.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to resample, each [C, X, Y, Z] or [C, X, Y].")
+    add_image_keys<Params>(s, "resample")
         .param("dst_affine", &Params::dst_affine,
                "The new grid's affine, row by row; the size is what holds the image. null: of "
                "dst_keys.")

@@ -52,6 +52,13 @@ inline int connectivity_of(const std::optional<std::int64_t>& given, std::int64_
   return static_cast<int>(std::min(given.value_or(axes), axes));
 }
 
+// The ports, and `keys`: images to flip, pad, ..., as `verb` says.
+template <class P>
+Spec& add_image_keys(Spec& s, const std::string& verb) {
+  return s.in("sample").out("sample").param(
+      "keys", &P::keys, "Fields to " + verb + ", each [C, X, Y, Z] or [C, X, Y].");
+}
+
 template <class P>
 Spec& add_missing_keys(Spec& s) {
   return s.param("allow_missing_keys", &P::allow_missing_keys, allow_missing_doc);

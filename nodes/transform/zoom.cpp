@@ -11,9 +11,7 @@ struct Zoom final : FusedNode {
 
   static Spec spec() {
     Spec s("zoom", "Magnifies all keys about their centre by given factors.");
-    s.in("sample")
-        .out("sample")
-        .param("keys", &Params::keys, "Fields to zoom, each [C, X, Y, Z] or [C, X, Y].")
+    add_image_keys<Params>(s, "zoom")
         .param("zoom", &Params::zoom, "Factors, one or one an axis; above 1 the picture grows.")
         .required()
         .above(0)

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "tests/cli/device_training.h"
 #include "tests/cli/shell.h"
 
 using nlohmann::json;
@@ -12,19 +13,14 @@ using shell::Folder;
 
 namespace {
 
-const char* const graph = R"({
-  "run": { "epochs": 2, "devices": 0, "step_threads": 1 },
-  "models": { "net": { "type": "unet", "spatial_dims": 2, "in_channels": 1, "out_channels": 2,
-                       "channels": [4, 8], "strides": [2], "num_res_units": 1,
-                       "dropout": 0.1 } },
-  "nodes": {
-    "train": { "type": "synthetic", "num_samples": 12, "spatial_size": [32, 32], "rad_max": 8,
-               "num_objs": 3, "num_seg_classes": 1 },
-    "batch": { "type": "batch", "in": "train", "size": 5 },
-    "up":    { "type": "to_device", "in": "batch" },
-    "fwd":   { "type": "model", "in": "up", "net": "net" },
-    "loss":  { "type": "dice_ce_loss", "in": "fwd", "to_onehot_y": true, "softmax": true },
-    "step":  { "type": "sgd", "in": "loss", "net": "net", "lr": 0.05 },
+// It also validates.
+nlohmann::ordered_json graph() {
+  auto g = device_training({{"channels", {4, 8}},
+                            {"strides", nlohmann::json::array({2})},
+                            {"num_res_units", 1},
+                            {"dropout", 0.1}},
+                           12, 5);
+  g["nodes"].update(nlohmann::ordered_json::parse(R"({
     "val":   { "type": "synthetic", "num_samples": 3, "first": 20, "spatial_size": [48, 48],
                "rad_max": 8, "num_objs": 3, "num_seg_classes": 1, "after": "step" },
     "vup":   { "type": "to_device", "in": "val" },
@@ -32,13 +28,13 @@ const char* const graph = R"({
                "sw_batch_size": 4 },
     "down":  { "type": "to_device", "in": "infer", "device": "cpu" },
     "class": { "type": "argmax", "in": "down", "keys": "pred", "spatial_dims": 2 },
-    "dice":  { "type": "dice_metric", "in": "class", "spatial_dims": 2 }
-  }
-})";
+    "dice":  { "type": "dice_metric", "in": "class", "spatial_dims": 2 } })"));
+  return g;
+}
 
 // A run on so many played devices, into a folder of that name.
 json run(const Folder& folder, const std::string& name, int devices, const std::string& more = "") {
-  const std::string file = folder.write("g.json", graph).string();
+  const std::string file = folder.write("g.json", graph().dump(2)).string();
   const auto r =
       shell::run("SLUICE_DEVICE=simulated:" + std::to_string(devices) + " $SLUICE run " + file +
                  " --quiet --threads 2 --out " + (folder.path / name).string() + " " + more);

@@ -9,20 +9,25 @@ using shell::Folder;
 
 namespace {
 
+// Balls that `nodes` change, so many epochs of them.
 struct Graph {
-  Folder folder;
-  std::string file = folder
-                         .write("g.json", R"({
-  "run": { "epochs": 3 },
+  explicit Graph(const std::string& nodes, int epochs = 3)
+      : file(folder
+                 .write("g.json", R"({ "run": { "epochs": )" + std::to_string(epochs) + R"( },
   "nodes": {
     "made":  { "type": "synthetic", "num_samples": 6, "spatial_size": [32, 32, 32],
                "rad_max": 10, "rad_min": 4 },
+)" + nodes + "} }")
+                 .string()) {}
+  Graph()
+      : Graph(R"(
     "norm":  { "type": "normalize_intensity", "in": "made" },
     "kept":  { "type": "cache", "in": "norm" },
     "flip":  { "type": "rand_flip", "in": "kept", "prob": 1.0, "spatial_axis": 0 },
     "noise": { "type": "rand_gaussian_noise", "in": "flip", "keys": "image", "prob": 1.0 },
-    "batch": { "type": "batch", "in": "noise", "size": 2 } } })")
-                         .string();
+    "batch": { "type": "batch", "in": "noise", "size": 2 })") {}
+  Folder folder;
+  std::string file;
   shell::Result profile(const std::string& more) const {
     return shell::run("$SLUICE profile " + file + " --quiet " + more);
   }
@@ -125,21 +130,13 @@ TEST_CASE("profile watches the GPU through the driver and judges it by the guide
 }
 
 TEST_CASE("profile states what one pass does for several nodes as one, and frees it as one") {
-  Folder folder;
-  const std::string file = folder
-                               .write("g.json", R"({
-  "run": { "epochs": 4 },
-  "nodes": {
-    "made":  { "type": "synthetic", "num_samples": 6, "spatial_size": [32, 32, 32],
-               "rad_max": 10, "rad_min": 4 },
+  const Graph g(R"(
     "kept":  { "type": "cache", "in": "made" },
     "space": { "type": "spacing", "in": "kept", "pixdim": 0.7 },
     "flip":  { "type": "rand_flip", "in": "space", "prob": 1.0, "spatial_axis": 0 },
-    "noise": { "type": "rand_gaussian_noise", "in": "flip", "keys": "image", "prob": 1.0 } } })")
-                               .string();
-  const auto r = shell::run("$SLUICE profile " + file +
-                            " --quiet --json --verify --what-if free:space+flip "
-                            "--what-if free:flip");
+    "noise": { "type": "rand_gaussian_noise", "in": "flip", "keys": "image", "prob": 1.0 })",
+                4);
+  const auto r = g.profile("--json --verify --what-if free:space+flip --what-if free:flip");
   INFO(r.err);
   REQUIRE(r.code == 0);
   const json j = json::parse(r.out);
@@ -154,7 +151,7 @@ TEST_CASE("profile states what one pass does for several nodes as one, and frees
   CHECK(j.at("what_if").at(0).at("measured").get<double>() > 0);
   CHECK(j.at("what_if").at(1).at("in_one_pass") == "space + flip");
 
-  const auto text = shell::run("$SLUICE profile " + file + " --quiet --what-if free:flip").out;
+  const auto text = g.profile("--what-if free:flip").out;
   INFO(text);
   CHECK(text.find("\nspace + flip ") != std::string::npos);
   CHECK(text.find("done in the pass of another node: flip (space)\n") != std::string::npos);

@@ -2,28 +2,13 @@
 // each stage, and what is refused. tests/kernels/test_stages.cpp holds the passes themselves.
 #include <doctest/doctest.h>
 
+#include "tests/cli/device_training.h"
 #include "tests/cli/shell.h"
 
 using nlohmann::json;
 using shell::Folder;
 
 namespace {
-
-const char* const graph = R"({
-  "run": { "epochs": 2, "seed": 3, "step_threads": 1, "threads": 2, "devices": 0 },
-  "models": { "net": { "type": "unet", "spatial_dims": 2, "in_channels": 1, "out_channels": 2,
-                       "channels": [4, 8, 8, 12], "strides": [2, 2, 2], "num_res_units": 1,
-                       "norm": "BATCH", "dropout": 0.1 } },
-  "nodes": {
-    "train": { "type": "synthetic", "num_samples": 8, "spatial_size": [32, 32], "rad_max": 8,
-               "num_objs": 3, "num_seg_classes": 1 },
-    "batch": { "type": "batch", "in": "train", "size": 4 },
-    "up":    { "type": "to_device", "in": "batch" },
-    "fwd":   { "type": "model", "in": "up", "net": "net" },
-    "loss":  { "type": "dice_ce_loss", "in": "fwd", "to_onehot_y": true, "softmax": true },
-    "step":  { "type": "sgd", "in": "loss", "net": "net", "lr": 0.05 }
-  }
-})";
 
 const json whole_net = json::object();
 
@@ -33,7 +18,13 @@ struct Training {
   // With further parameters of the network.
   shell::Result sluice(const std::string& command, const json& net,
                        const std::string& device = "none") const {
-    json g = json::parse(graph);
+    auto g = device_training({{"channels", {4, 8, 8, 12}},
+                              {"strides", {2, 2, 2}},
+                              {"num_res_units", 1},
+                              {"norm", "BATCH"},
+                              {"dropout", 0.1}},
+                             8, 4);
+    g["run"].update({{"seed", 3}, {"threads", 2}});
     g["models"]["net"].update(net);
     const std::string file = folder.write("g.json", g.dump(2)).string();
     return shell::run("cd " + folder.path.string() + "\nSLUICE_DEVICE=" + device + " $SLUICE " +

@@ -22,29 +22,8 @@ using namespace sluice;
 
 namespace {
 
-const char* const toy_graphs[] = {
-    R"({"name": "toy", "desc": "everything", "x-note": 1,
-  "vars": {"root": "/data", "patch": [4, "@depth"], "depth": 6, "seed": 7, "stop": 0.9},
-  "run": {"epochs": 3, "seed": "@seed", "stop": {"metric": "score.mean", "at_least": "@stop"},
-          "checkpoint": {"every_epochs": 2, "keep": 1}, "max_bad": 4, "watchdog_s": 1.5},
-  "models": {"net": {"type": "unet", "channels": [8, 16], "weights": "w.safetensors"}},
-  "parts": {"prepare": {"in": "case", "out": "kept", "params": {"keys": ["image"]}, "nodes": {
-      "load": {"type": "load", "in": "case", "keys": "@keys", "on_error": "quarantine"},
-      "kept": {"type": "cache", "in": "load"}}}},
-  "nodes": {"train": {"type": "cases", "root": "@root", "shuffle": true},
-    "pre": {"part": "prepare", "in": "train", "keys": ["image", "label"]},
-    "crop": {"type": "crop", "in": "pre", "size": "@patch", "num_samples": 2},
-    "off": {"type": "flip", "in": "crop", "disabled": true},
-    "batch": {"type": "batch", "in": "off", "size": 2, "desc": "pairs"},
-    "fwd": {"type": "model", "in": "batch", "net": "net"},
-    "step": {"type": "adam", "in": "fwd", "net": "net", "lr": 1},
-    "val": {"type": "cases", "root": "@root", "split": "validation", "after": "step",
-            "every_epochs": 2},
-    "vpre": {"part": "prepare", "in": "val"},
-    "parts": {"type": "split", "in": "vpre", "lane": "io", "requires": "train"},
-    "both": {"type": "join", "in": {"label": "parts.label", "image": "parts"}},
-    "run": {"type": "model", "in": "both", "net": "net"},
-    "score": {"type": "dice", "in": "run"}}})",
+// Parts within parts, with parameters of their own.
+const char* const nested_parts =
     R"({"vars": {"k": ["far"], "far": ["v"]}, "parts": {
     "inner": {"in": "a", "out": "l", "params": {"k": ["own"]},
               "nodes": {"l": {"type": "load", "in": "a", "keys": "@k"}}},
@@ -55,7 +34,7 @@ const char* const toy_graphs[] = {
   "nodes": {"a": {"type": "cases", "root": "r"},
     "o": {"part": "outer", "in": {"one": "a", "two": "a"}, "given": "@far"},
     "j": {"type": "join", "in": {"image": "o.raw", "label": "o"}},
-    "shuffled": {"type": "buffer", "in": "j", "size": 3}, "save": {"type": "save", "in": "j"}}})"};
+    "shuffled": {"type": "buffer", "in": "j", "size": 3}, "save": {"type": "save", "in": "j"}}})";
 
 struct Material {
   Catalogue catalogue;
@@ -72,7 +51,10 @@ struct Material {
             add(Json::parse(std::ifstream(e.path()), nullptr, false, true));
     } else {
       catalogue = toys::catalogue();
-      for (const char* text : toy_graphs) add(Json::parse(text));
+      Json whole = Json::parse(toys::whole_graph);
+      whole["nodes"]["parts"]["requires"] = "train";
+      add(std::move(whole));
+      add(Json::parse(nested_parts));
     }
   }
   void add(Json graph) {

@@ -10,6 +10,7 @@ using namespace sluice;
 using toys::faults;
 using toys::hint;
 using toys::load;
+using toys::whole_graph;
 
 // `nodes` with a source "s" and a reader "l" before what a test brings.
 static std::string with(const std::string& more, const std::string& top = "") {
@@ -17,34 +18,8 @@ static std::string with(const std::string& more, const std::string& top = "") {
          "\"l\": {\"type\": \"load\", \"in\": \"s\"},\n" + more + "}}";
 }
 
-static const char* whole = R"({
-  "name": "toy", "desc": "everything at once", "x-note": 1, "ui": {"zoom": 2},
-  "vars": { "root": "/data", "patch": [4, "@depth"], "depth": 6, "seed": 7, "stop": 0.9 },
-  "run": { "epochs": 3, "seed": "@seed", "stop": {"metric": "score.mean", "at_least": "@stop"},
-           "checkpoint": {"every_epochs": 2, "keep": 1}, "max_bad": 4, "watchdog_s": 1.5 },
-  "models": { "net": { "type": "unet", "channels": [8, 16], "weights": "w.safetensors" } },
-  "parts": {
-    "prepare": { "in": "case", "out": "kept", "params": {"keys": ["image"]}, "nodes": {
-      "load": { "type": "load", "in": "case", "keys": "@keys", "on_error": "quarantine" },
-      "kept": { "type": "cache", "in": "load" } } } },
-  "nodes": {
-    "train": { "type": "cases", "root": "@root", "shuffle": true },
-    "pre": { "part": "prepare", "in": "train", "keys": ["image", "label"] },
-    "crop": { "type": "crop", "in": "pre", "size": "@patch", "num_samples": 2, "x-why": "test" },
-    "off": { "type": "flip", "in": "crop", "disabled": true },
-    "batch": { "type": "batch", "in": "off", "size": 2, "desc": "pairs" },
-    "fwd": { "type": "model", "in": "batch", "net": "net" },
-    "step": { "type": "adam", "in": "fwd", "net": "net", "lr": 1 },
-    "val": { "type": "cases", "root": "@root", "split": "validation", "after": "step",
-             "every_epochs": 2 },
-    "vpre": { "part": "prepare", "in": "val" },
-    "parts": { "type": "split", "in": "vpre", "lane": "io", "max_bad": 1 },
-    "both": { "type": "join", "in": {"label": "parts.label", "image": "parts"} },
-    "run": { "type": "model", "in": "both", "net": "net" },
-    "score": { "type": "dice", "in": "run" } } })";
-
 TEST_CASE("A whole graph is read: variables, parts, defaults, settings, inputs") {
-  const auto loaded = load(whole);
+  const auto loaded = load(whole_graph);
   REQUIRE_MESSAGE(loaded.graph, faults(loaded.diagnostics));
   const Graph& g = *loaded.graph;
   CHECK(g.name == "toy");
@@ -113,7 +88,7 @@ static std::string content(const Graph& g) {
 }
 
 TEST_CASE("The resolved graph, loaded again, is the same graph") {
-  const auto first = load(whole);
+  const auto first = load(whole_graph);
   REQUIRE(first.graph);
   const auto second = load(first.graph->resolved.dump(2));
   REQUIRE_MESSAGE(second.graph, faults(second.diagnostics));
@@ -528,7 +503,7 @@ TEST_CASE("A letter wrong in any name gets the right suggestion") {
   };
   int tried = 0;
   for (const Case& c : cases) {
-    const std::string text = whole;
+    const std::string text = whole_graph;
     const auto at = text.find(c.before + c.name + c.after);
     REQUIRE_MESSAGE(at != std::string::npos, c.name);
     for (const std::string& typo : typos(c.name)) {
@@ -549,21 +524,21 @@ TEST_CASE("A letter wrong in any name gets the right suggestion") {
 // ---- --set --------------------------------------------------------------------------------------
 
 TEST_CASE("--set changes variables, settings and parameters, with types from the value") {
-  const auto loaded = load(whole, {{"vars.root", "/elsewhere"},
-                                   {"nodes.step.lr", "3e-4"},
-                                   {"nodes.crop.size", "[1,2,3]"},
-                                   {"nodes.batch.drop_last", "true"},
-                                   {"nodes.train.split", "validation"},
-                                   {"models.net.channels.1", "99"},
-                                   {"run.epochs", "9"},
-                                   {"run.stop.at_least", "0.5"},
-                                   {"run.step_threads", "2"},
-                                   {"run.threads", "3"},
-                                   {"run.io_threads", "4"},
-                                   {"parts.prepare.params.keys", "[\"pet\"]"},
-                                   {"nodes.vpre/load.keys", "[\"mri\"]"},
-                                   {"nodes.off.disabled", "false"},
-                                   {"name", "renamed"}});
+  const auto loaded = load(whole_graph, {{"vars.root", "/elsewhere"},
+                                         {"nodes.step.lr", "3e-4"},
+                                         {"nodes.crop.size", "[1,2,3]"},
+                                         {"nodes.batch.drop_last", "true"},
+                                         {"nodes.train.split", "validation"},
+                                         {"models.net.channels.1", "99"},
+                                         {"run.epochs", "9"},
+                                         {"run.stop.at_least", "0.5"},
+                                         {"run.step_threads", "2"},
+                                         {"run.threads", "3"},
+                                         {"run.io_threads", "4"},
+                                         {"parts.prepare.params.keys", "[\"pet\"]"},
+                                         {"nodes.vpre/load.keys", "[\"mri\"]"},
+                                         {"nodes.off.disabled", "false"},
+                                         {"name", "renamed"}});
   REQUIRE_MESSAGE(loaded.graph, faults(loaded.diagnostics));
   const Graph& g = *loaded.graph;
   const auto params = [&](const char* path) {
@@ -594,28 +569,32 @@ TEST_CASE("--set may add the run object") {
 }
 
 TEST_CASE("A wrong value of --set is reported at the option") {
-  CHECK(faults(whole, {{"nodes.step.lr", "x"}}) == "SL0222 --set nodes.step.lr=x nodes.step.lr\n");
-  CHECK(faults(whole, {{"nodes.step.rl", "1"}}) == "SL0221 --set nodes.step.rl=1 nodes.step.rl\n");
-  CHECK(hint(whole, {{"nodes.step.rl", "1"}}) == "did you mean \"lr\"?");
-  CHECK(faults(whole, {{"nodes.vpre/load.keys", "3"}}) ==
+  CHECK(faults(whole_graph, {{"nodes.step.lr", "x"}}) ==
+        "SL0222 --set nodes.step.lr=x nodes.step.lr\n");
+  CHECK(faults(whole_graph, {{"nodes.step.rl", "1"}}) ==
+        "SL0221 --set nodes.step.rl=1 nodes.step.rl\n");
+  CHECK(hint(whole_graph, {{"nodes.step.rl", "1"}}) == "did you mean \"lr\"?");
+  CHECK(faults(whole_graph, {{"nodes.vpre/load.keys", "3"}}) ==
         "SL0222 --set nodes.vpre/load.keys=3 nodes.vpre/load.keys\n");
-  CHECK(faults(whole, {{"run.epochs", "99999999999999999999"}}).starts_with("SL0107 --set"));
-  const auto loaded = load(whole, {{"vars.seed", "1.5"}});
+  CHECK(faults(whole_graph, {{"run.epochs", "99999999999999999999"}}).starts_with("SL0107 --set"));
+  const auto loaded = load(whole_graph, {{"vars.seed", "1.5"}});
   CHECK(faults(loaded.diagnostics) == "SL0228 4:33 run.seed\n");
   CHECK(loaded.diagnostics.all()[0].notes ==
         std::vector<std::string>{"the value comes from vars.seed at --set vars.seed=1.5"});
 }
 
 TEST_CASE("A wrong path of --set gets a suggestion") {
-  CHECK(faults(whole, {{"nodes.setp.lr", "1"}}) == "SL0501 --set nodes.setp.lr=1 nodes.setp.lr\n");
-  CHECK(hint(whole, {{"nodes.setp.lr", "1"}}) == "did you mean nodes.step.lr?");
-  CHECK(hint(whole, {{"node.step.lr", "1"}}) == "did you mean nodes.step.lr?");
-  CHECK(hint(whole, {{"vars.rot", "1"}}) == "did you mean vars.root?");
-  CHECK(hint(whole, {{"parts.prepare.nodes.laod.keys", "1"}}) ==
+  CHECK(faults(whole_graph, {{"nodes.setp.lr", "1"}}) ==
+        "SL0501 --set nodes.setp.lr=1 nodes.setp.lr\n");
+  CHECK(hint(whole_graph, {{"nodes.setp.lr", "1"}}) == "did you mean nodes.step.lr?");
+  CHECK(hint(whole_graph, {{"node.step.lr", "1"}}) == "did you mean nodes.step.lr?");
+  CHECK(hint(whole_graph, {{"vars.rot", "1"}}) == "did you mean vars.root?");
+  CHECK(hint(whole_graph, {{"parts.prepare.nodes.laod.keys", "1"}}) ==
         "did you mean parts.prepare.nodes.load.keys?");
-  CHECK(hint(whole, {{"nodes.vpre/laod.keys", "[]"}}) == "did you mean nodes.vpre/load.keys?");
-  CHECK(hint(whole, {{"nodes.crop.size.0", "1"}}) == "set vars.patch.0 instead");
-  CHECK(faults(whole, {{"models.net.channels.2", "1"}}).starts_with("SL0512"));
-  CHECK(faults(whole, {{"nodes..lr", "1"}}).starts_with("SL0502"));
-  CHECK(faults(whole, {{"vars.root", "\xC3\x28"}}).starts_with("SL0502"));
+  CHECK(hint(whole_graph, {{"nodes.vpre/laod.keys", "[]"}}) ==
+        "did you mean nodes.vpre/load.keys?");
+  CHECK(hint(whole_graph, {{"nodes.crop.size.0", "1"}}) == "set vars.patch.0 instead");
+  CHECK(faults(whole_graph, {{"models.net.channels.2", "1"}}).starts_with("SL0512"));
+  CHECK(faults(whole_graph, {{"nodes..lr", "1"}}).starts_with("SL0502"));
+  CHECK(faults(whole_graph, {{"vars.root", "\xC3\x28"}}).starts_with("SL0502"));
 }

@@ -100,6 +100,33 @@ inline Catalogue catalogue() {
   return c;
 }
 
+// Everything that a graph file can say, of these types.
+inline const char* const whole_graph = R"({
+  "name": "toy", "desc": "everything at once", "x-note": 1, "ui": {"zoom": 2},
+  "vars": { "root": "/data", "patch": [4, "@depth"], "depth": 6, "seed": 7, "stop": 0.9 },
+  "run": { "epochs": 3, "seed": "@seed", "stop": {"metric": "score.mean", "at_least": "@stop"},
+           "checkpoint": {"every_epochs": 2, "keep": 1}, "max_bad": 4, "watchdog_s": 1.5 },
+  "models": { "net": { "type": "unet", "channels": [8, 16], "weights": "w.safetensors" } },
+  "parts": {
+    "prepare": { "in": "case", "out": "kept", "params": {"keys": ["image"]}, "nodes": {
+      "load": { "type": "load", "in": "case", "keys": "@keys", "on_error": "quarantine" },
+      "kept": { "type": "cache", "in": "load" } } } },
+  "nodes": {
+    "train": { "type": "cases", "root": "@root", "shuffle": true },
+    "pre": { "part": "prepare", "in": "train", "keys": ["image", "label"] },
+    "crop": { "type": "crop", "in": "pre", "size": "@patch", "num_samples": 2, "x-why": "test" },
+    "off": { "type": "flip", "in": "crop", "disabled": true },
+    "batch": { "type": "batch", "in": "off", "size": 2, "desc": "pairs" },
+    "fwd": { "type": "model", "in": "batch", "net": "net" },
+    "step": { "type": "adam", "in": "fwd", "net": "net", "lr": 1 },
+    "val": { "type": "cases", "root": "@root", "split": "validation", "after": "step",
+             "every_epochs": 2 },
+    "vpre": { "part": "prepare", "in": "val" },
+    "parts": { "type": "split", "in": "vpre", "lane": "io", "max_bad": 1 },
+    "both": { "type": "join", "in": {"label": "parts.label", "image": "parts"} },
+    "run": { "type": "model", "in": "both", "net": "net" },
+    "score": { "type": "dice", "in": "run" } } })";
+
 struct Loaded {
   Diagnostics diagnostics;
   std::optional<Graph> graph;

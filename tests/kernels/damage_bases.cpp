@@ -1,6 +1,5 @@
 // Good files to damage: small volumes of each kind that the readers know.
 #include <ATen/Functions.h>
-#include <libdeflate.h>
 
 #include <cstring>
 
@@ -11,6 +10,7 @@
 #include "kernels/files/png.h"
 #include "tests/kernels/damage.h"
 #include "tests/picture_bytes.h"
+#include "tests/zlib_bytes.h"
 
 namespace sluice {
 namespace {
@@ -77,14 +77,6 @@ Bytes second_nifti() {
 Bytes gzipped(const Bytes& raw, int level) {
   const FileBytes b = gzip(raw, level);
   return Bytes(b.data(), b.data() + b.size());
-}
-
-Bytes zlib(const Bytes& raw) {
-  Bytes out(raw.size() + 100);
-  auto* c = libdeflate_alloc_compressor(6);
-  out.resize(libdeflate_zlib_compress(c, raw.data(), raw.size(), out.data(), out.size()));
-  libdeflate_free_compressor(c);
-  return out;
 }
 
 // The same voxels as the files above, int16, X fastest.
@@ -160,7 +152,7 @@ Bytes bmp() {
 Bytes tiff(std::uint32_t compression) {
   Bytes pixels;
   for (std::uint32_t i = 0; i < 16 * 12; ++i) append(pixels, static_cast<std::uint32_t>(mix(i)), 1);
-  if (compression == 8) pixels = zlib(pixels);
+  if (compression == 8) pixels = zlib_bytes(pixels);
   Bytes b{'I', 'I', 42, 0, 8, 0, 0, 0};
   const std::uint32_t tags[][2] = {
       {256, 16},          {257, 12}, {258, 8},
@@ -212,7 +204,7 @@ std::vector<Base> volume_bases() {
 }
 
 std::vector<Base> other_bases() {
-  const Bytes packed = zlib(voxels());
+  const Bytes packed = zlib_bytes(voxels());
   const std::string plain = mha_header(false, 0), zipped = mha_header(true, packed.size());
   return {base(".mha raw", plain + voxels(), plain.size()),
           base(".mha zlib", zipped + packed, zipped.size(), true),

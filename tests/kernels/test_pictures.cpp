@@ -7,6 +7,7 @@
 #include "kernels/files/volume.h"
 #include "tests/picture_bytes.h"
 #include "tests/temporary_folder.h"
+#include "tests/zlib_bytes.h"
 
 using namespace sluice;
 
@@ -115,14 +116,11 @@ void chunk(Bytes& png, const std::string& type, const Bytes& body) {
 Bytes png(std::uint8_t columns, std::uint8_t lines, std::uint8_t bits, std::uint8_t colour,
           const Bytes& rows, const Bytes& palette = {}, const Bytes& transparency = {},
           std::uint8_t adam7 = 0) {
-  Bytes out{0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'}, packed(100);
+  Bytes out{0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
   chunk(out, "IHDR", {0, 0, 0, columns, 0, 0, 0, lines, bits, colour, 0, 0, adam7});
   if (!palette.empty()) chunk(out, "PLTE", palette);
   if (!transparency.empty()) chunk(out, "tRNS", transparency);
-  auto* c = libdeflate_alloc_compressor(6);
-  packed.resize(libdeflate_zlib_compress(c, rows.data(), rows.size(), packed.data(), 100));
-  libdeflate_free_compressor(c);
-  chunk(out, "IDAT", packed);
+  chunk(out, "IDAT", zlib_bytes(rows));
   chunk(out, "IEND", {});
   return out;
 }

@@ -16,6 +16,7 @@
 #include "kernels/files/npy.h"
 #include "tests/nodes/drive.h"
 #include "tests/temporary_folder.h"
+#include "tests/zlib_bytes.h"
 
 using namespace sluice;
 
@@ -72,14 +73,6 @@ Bytes operator+(const std::string& head, const Bytes& tail) {
   return all;
 }
 
-Bytes zlib(const Bytes& raw) {
-  Bytes out(raw.size() + 100);
-  auto* c = libdeflate_alloc_compressor(6);
-  out.resize(libdeflate_zlib_compress(c, raw.data(), raw.size(), out.data(), out.size()));
-  libdeflate_free_compressor(c);
-  return out;
-}
-
 Bytes gzipped(const Bytes& raw) {
   const FileBytes b = gzip(raw, 6);
   return Bytes(b.data(), b.data() + b.size());
@@ -97,7 +90,7 @@ Bytes nrrd(const std::string& encoding = "raw", const std::string& sizes = "3 2 
 }
 
 Bytes mha(bool compressed = false, const std::string& dim_size = "DimSize = 3 2 2") {
-  const Bytes data = compressed ? zlib(counting_voxels()) : counting_voxels();
+  const Bytes data = compressed ? zlib_bytes(counting_voxels()) : counting_voxels();
   return "ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = False\n"
          "CompressedData = " +
          std::string(compressed ? "True" : "False") +
@@ -125,7 +118,7 @@ Bytes png(std::uint8_t colour) {
     rows.push_back(0);
     for (std::size_t x = 0; x < 3 * samples; ++x) rows.push_back(n++);
   }
-  chunk(out, "IDAT", zlib(rows));
+  chunk(out, "IDAT", zlib_bytes(rows));
   chunk(out, "IEND", {});
   return out;
 }
@@ -405,7 +398,7 @@ TEST_CASE("No cut or compressed-data damage of NRRD, MetaImage and PNG passes un
   // Headers have no checksum, so only the data's bits are flipped below.
   for (const auto& [name, good, data] :
        {std::tuple{"z.nrrd", nrrd("gzip"), gzipped(counting_voxels()).size()},
-        std::tuple{"z.mha", mha(true), zlib(counting_voxels()).size()}}) {
+        std::tuple{"z.mha", mha(true), zlib_bytes(counting_voxels()).size()}}) {
     check_damage(folder, name, good, false);
     const Sample whole = loaded(folder.write(name, good));
     int silent = 0;
