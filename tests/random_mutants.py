@@ -29,9 +29,15 @@ SWAPS = [(f" {a} ", f" {b} ") for a, b in
 CALL = re.compile(r"^\s+[a-z_]\w*(?:(?:\.|->|::)\w+)*\(.*\);\s*$")
 
 
-def changes(line):
-    """Every line that one change makes of `line`, without what stands in text or behind it as a comment."""
-    code = re.sub(r'"(?:\\.|[^"\\])*"', lambda m: '"' + "_" * (len(m[0]) - 2) + '"', line).split("//")[0]
+def without_raw_strings(text):
+    """With _ in the place of each sign of a raw string, which may have many lines."""
+    return re.sub(r'R"(\w*)\(.*?\)\1"', lambda m: re.sub(r"[^\n]", "_", m[0]), text, flags=re.S)
+
+
+def changes(line, code):
+    """Every line that one change makes of `line`, without what stands in text or behind it as a comment. `code` is the
+    line without raw strings."""
+    code = re.sub(r'"(?:\\.|[^"\\])*"', lambda m: '"' + "_" * (len(m[0]) - 2) + '"', code).split("//")[0]
     if code.lstrip().startswith(("#", "static_assert", "template", "case ")):
         return
     for old, new in SWAPS:
@@ -51,13 +57,16 @@ WITH_LIBTORCH = ("state", "session")  # rooms of engine/ that engine_tests do no
 
 
 def places(tree):
-    """(file, line number, line): what can be changed, outside of multi-line text."""
+    """(file, line number, line, what one change makes of it), outside of multi-line text."""
     for file in sorted((tree / "engine").rglob("*.cpp")):
         if file.relative_to(tree).parts[1] in WITH_LIBTORCH:
             continue
-        for number, line in enumerate(file.read_text().splitlines(keepends=True)):
-            if any(True for _ in changes(line)):
-                yield file, number, line
+        text = file.read_text()
+        code = without_raw_strings(text).splitlines(keepends=True)
+        for number, line in enumerate(text.splitlines(keepends=True)):
+            made = list(changes(line, code[number]))
+            if made:
+                yield file, number, line, made
 
 
 def verdict(build, jobs):
@@ -105,8 +114,8 @@ def main():
         every, found, tried = list(places(tree)), 0, 0
         end = time.monotonic() + 60 * a.minutes
         while tried < a.count and (tried == 0 or time.monotonic() < end):
-            file, number, line = rng.choice(every)
-            changed = rng.choice(list(changes(line)))
+            file, number, line, made = rng.choice(every)
+            changed = rng.choice(made)
             kept = file.read_text()
             lines = kept.splitlines(keepends=True)
             lines[number] = changed

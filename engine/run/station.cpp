@@ -388,16 +388,23 @@ void Station::flush(Actions& actions) {
   actions.push_back({Action::Kind::launch, this, 0, {}, job});
 }
 
+// The marker for `close_epoch_`: stream and epoch are all that is read of its stamp.
+Packet Station::end_of_epoch(bool cut) const {
+  Packet marker;
+  marker.kind = Packet::Kind::epoch_end;
+  marker.cut = cut;
+  marker.stamp.stream = next_.stream;
+  marker.stamp.epoch = close_epoch_;
+  return marker;
+}
+
 void Station::close_epochs(Actions& actions) {
   while (true) {
     auto it = epochs_.find(close_epoch_);
     if (it == epochs_.end() || it->second.flying > 0 || !boundary_reached(it->second)) break;
     if (sequenced_ && next_.epoch <= close_epoch_) break;
     const Epoch& e = it->second;
-    Packet marker;
-    marker.kind = Packet::Kind::epoch_end;
-    marker.cut = e.cut;
-    marker.stamp = Stamp::first(next_.stream, close_epoch_, 0);
+    Packet marker = end_of_epoch(e.cut);
     for (int port = 0; port < static_cast<int>(plan_.outs.size()); ++port) {
       marker.count = e.sent[static_cast<std::size_t>(port)];
       actions.push_back({Action::Kind::send, this, port, marker});
@@ -536,10 +543,7 @@ void Station::pump_source(Actions& actions) {
 void Station::end_source_epoch(bool cut, Actions& actions) {
   if (cut) scheduler_.shortened_ = true;
   if (plan_.graph->on_error == OnError::quarantine) scheduler_.judge(index_, close_epoch_);
-  Packet marker;
-  marker.kind = Packet::Kind::epoch_end;
-  marker.cut = cut;
-  marker.stamp = Stamp::first(next_.stream, close_epoch_, 0);
+  Packet marker = end_of_epoch(cut);
   marker.count = ordinal_;
   for (int port = 0; port < static_cast<int>(plan_.outs.size()); ++port)
     actions.push_back({Action::Kind::send, this, port, marker});

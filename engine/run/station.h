@@ -136,6 +136,7 @@ class Station {
   bool turn_open(std::uint32_t e) const;
   bool pass_boundary(Actions& actions);
   bool boundary_reached(const Epoch& e) const;
+  Packet end_of_epoch(bool cut) const;
   void close_epochs(Actions& actions);
   void settle(Slot slot, Fate fate, Actions& actions);
   Credit gate_credit() const;

@@ -1,6 +1,8 @@
 // A run's trace: written while it runs, read back, cut anywhere.
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -87,6 +89,56 @@ TEST_CASE(
     CHECK(met["step"] == met["batch"]);
   }
   CHECK(samples.size() == 12);
+}
+
+// By the numbers of Perfetto's TracePacket, TrackDescriptor and what that holds.
+TEST_CASE("a trace says of its tracks which process, threads and counters they are") {
+  Traced t;
+  t.run();
+  const auto field = [](std::string_view message, int number) {
+    protobuf::Field f, found;
+    for (protobuf::Reader r(message); r.next(f);)
+      if (f.number == number) found = f;
+    return found;
+  };
+  const std::string text = text_of(t.file);
+  std::map<std::uint64_t, std::string_view> tracks;
+  std::size_t packets = 0;
+  protobuf::Field f;
+  for (protobuf::Reader r(text); r.next(f); ++packets) {
+    CHECK(f.number == 1);
+    CHECK(field(f.bytes, 10).value == 1);                  // one sequence of packets,
+    CHECK(field(f.bytes, 13).value == (packets ? 2 : 1));  // whose state the first one begins
+    const std::string_view track = field(f.bytes, 60).bytes;
+    if (track.empty()) continue;
+    CHECK(field(f.bytes, 8).number == 0);  // no time
+    tracks[field(track, 1).value] = track;
+  }
+  const auto self = static_cast<std::uint64_t>(getpid());
+  std::uint64_t process = 0;
+  int threads = 0, queues = 0;
+  for (const auto& [id, track] : tracks)
+    if (field(track, 2).bytes == "sluice " + t.b.made->graph->name) process = id;
+  REQUIRE(process != 0);
+  CHECK(field(field(tracks[process], 3).bytes, 1).value == self);
+  for (const auto& [id, track] : tracks) {
+    const std::string name(field(track, 2).bytes);
+    CAPTURE(name);
+    if (field(track, 4).number == 4) {
+      const std::string_view thread = field(track, 4).bytes;
+      CHECK(field(thread, 1).value == self);
+      CHECK(field(thread, 2).value > 0);
+      CHECK(field(thread, 5).bytes == name);
+      ++threads;
+    } else if (id != process) {
+      CHECK(field(track, 5).value == process);
+      const bool bytes = name == "resident memory";
+      CHECK(field(field(track, 8).bytes, 3).value == (bytes ? 3 : 2));  // Unit: bytes, a count
+      queues += name.starts_with(trace_queue);
+    }
+  }
+  CHECK(threads > 0);
+  CHECK(queues == 4);
 }
 
 TEST_CASE("a trace that is cut anywhere reads up to there") {
