@@ -30,8 +30,9 @@ State unpacked_state(const std::string& text) try {
   for (const auto& [name, one] : all.at("tensors").items()) {
     const std::string dtype = one.at("dtype");
     const auto& data = one.at("data").get_binary();
-    at::Tensor t = at::empty(one.at("shape").get<std::vector<std::int64_t>>(),
-                             find_dtype(&Dtype::safetensors, dtype)->type);
+    const Dtype* known = find_dtype(&Dtype::safetensors, dtype);
+    if (!known) throw DataError("not a state: unknown dtype " + dtype);
+    at::Tensor t = at::empty(one.at("shape").get<std::vector<std::int64_t>>(), known->type);
     if (t.nbytes() != data.size()) throw DataError("a state of other bytes than its shape has");
     std::memcpy(t.mutable_data_ptr(), data.data(), data.size());
     state.tensors[name] = std::move(t);

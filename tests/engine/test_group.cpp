@@ -394,6 +394,8 @@ TEST_CASE("launchers' variables that contradict each other are refused") {
   };
   refused({{"RANK", "4"}, {"WORLD_SIZE", "4"}}, "RANK is 4, but there are 4");
   refused({{"RANK", "x"}, {"WORLD_SIZE", "4"}}, "no whole number");
+  refused({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "0"}}, "MASTER_PORT is 0");
+  refused({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "65536"}}, "MASTER_PORT is 65536");
   refused({{"RANK", "0"}, {"WORLD_SIZE", "0"}}, "WORLD_SIZE is 0");
   refused({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "3"}}, "LOCAL_WORLD_SIZE is 3");
   CHECK_THROWS_WITH_AS(world_of({{"OMPI_COMM_WORLD_RANK", "0"},
