@@ -381,6 +381,33 @@ TEST_CASE("A circle of disabled nodes ends in a diagnostic") {
             .find("SL0306") != std::string::npos);
 }
 
+TEST_CASE("Names that mean something else, or what is disabled") {
+  const std::string sink = R"("n": {"type": "dice", "in": "l")";
+  CHECK(faults(with(R"("n": {"type": "dice", "in": "net"})",
+                    R"("models": {"net": {"type": "unet"}},)")) == "SL0315 3:29 nodes.n.in\n");
+  CHECK(faults(with(sink + R"(, "requires": "m"})")) == "SL0313 3:46 nodes.n.requires\n");
+  CHECK(faults(with(sink +
+                    R"(, "requires": "f"}, "f": {"type": "flip", "in": "l", "disabled": true})")) ==
+        "SL0313 3:46 nodes.n.requires\n");
+  CHECK(faults(with(sink + R"(}, "f": {"type": "flip", "in": "l", "disabled": true},
+    "v": {"type": "cases", "root": "q", "after": "f"})")) == "SL0320 4:50 nodes.v.after\n");
+  CHECK(faults(R"({"nodes": {"m": {"type": "mask", "disabled": true}}})") == "SL0323 1:2 nodes\n");
+  CHECK(faults(R"({"parts": {"q": {"in": "a", "nodes": {"l": {"type": "dice", "in": "s"}}}},
+    "nodes": {"s": {"type": "cases", "root": "r"}, "p": {"part": "q", "in": "s"}}})") ==
+        "SL0324 1:67 nodes.p/l.in\n");
+  // The part's one output is a port itself.
+  CHECK(faults(R"({"parts": {"q": {"in": "a", "out": "d.label",
+                     "nodes": {"d": {"type": "split", "in": "a"}}}},
+    "nodes": {"s": {"type": "cases", "root": "r"}, "p": {"part": "q", "in": "s"},
+      "n": {"type": "dice", "in": "p.image"}}})") == "SL0302 4:35 nodes.n.in\n");
+}
+
+TEST_CASE("A number of bad samples that ends nothing is a warning") {
+  const std::string sink = R"("n": {"type": "dice", "in": "l", "max_bad": 3)";
+  CHECK(faults(with(sink + "}")) == "SL0318 3:34 nodes.n.max_bad\n");
+  CHECK(faults(with(sink + R"(, "on_error": "quarantine"})")).empty());
+}
+
 TEST_CASE("Nodes that cannot be disabled") {
   CHECK(faults(with(R"("n": {"type": "split", "in": "l", "disabled": true})")) ==
         "SL0309 3:47 nodes.n.disabled\n");
@@ -596,5 +623,7 @@ TEST_CASE("A wrong path of --set gets a suggestion") {
   CHECK(hint(whole_graph, {{"nodes.crop.size.0", "1"}}) == "set vars.patch.0 instead");
   CHECK(faults(whole_graph, {{"models.net.channels.2", "1"}}).starts_with("SL0512"));
   CHECK(faults(whole_graph, {{"nodes..lr", "1"}}).starts_with("SL0502"));
+  CHECK(load(whole_graph, {{"nodes.step.lr.x", "1"}}).diagnostics.all()[0].message ==
+        "nodes.step.lr is 1 (int) and has no \"x\"");
   CHECK(faults(whole_graph, {{"vars.root", "\xC3\x28"}}).starts_with("SL0502"));
 }
