@@ -119,6 +119,12 @@ TEST_CASE("a safetensors file cut anywhere or lengthened is refused") {
 
 TEST_CASE("safetensors headers that lie are refused") {
   const std::string f4 = R"("dtype":"F32","shape":[1],"data_offsets":)";
+  const auto one = [](const std::string& dtype, const std::string& shape,
+                      const std::string& offsets, std::size_t data) {
+    return safetensors("{\"a\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape +
+                           ",\"data_offsets\":" + offsets + "}}",
+                       data);
+  };
   std::string axes = "1";
   for (int i = 0; i < 64; ++i) axes += ",1";
   const std::pair<const char*, std::string> lies[] = {
@@ -132,30 +138,20 @@ TEST_CASE("safetensors headers that lie are refused") {
       {"name twice", safetensors("{\"a\":{" + f4 + "[0,4]},\"a\":{" + f4 + "[0,4]}}", 4)},
       {"field twice", safetensors("{\"a\":{\"dtype\":\"F32\"," + f4 + "[0,4]}}", 4)},
       {"unknown field", safetensors("{\"a\":{\"x\":1," + f4 + "[0,4]}}", 4)},
-      {"unknown dtype",
-       safetensors(R"({"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}})", 4)},
-      {"no shape", safetensors(R"({"a":{"dtype":"F32","shape":1,"data_offsets":[0,4]}})", 4)},
-      {"more than 64 axes",
-       safetensors(R"({"a":{"dtype":"F32","shape":[)" + axes + R"(],"data_offsets":[0,4]}})", 4)},
-      {"one offset", safetensors("{\"a\":{" + f4 + "[4]}}", 4)},
-      {"offsets that are no list", safetensors("{\"a\":{" + f4 + "4}}", 4)},
-      {"float extent",
-       safetensors(R"({"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}})", 4)},
-      {"negative", safetensors(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4)},
-      {"product overflows",
-       safetensors(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})",
-                   0)},
-      {"overflow behind a zero",
-       safetensors(R"({"a":{"dtype":"U8","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}})",
-                   0)},
-      {"extent above int64",
-       safetensors(R"({"a":{"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,0]}})",
-                   0)},
+      {"unknown dtype", one("F33", "[1]", "[0,4]", 4)},
+      {"no shape", one("F32", "1", "[0,4]", 4)},
+      {"more than 64 axes", one("F32", "[" + axes + "]", "[0,4]", 4)},
+      {"one offset", one("F32", "[1]", "[4]", 4)},
+      {"offsets that are no list", one("F32", "[1]", "4", 4)},
+      {"float extent", one("F32", "[1.0]", "[0,4]", 4)},
+      {"negative", one("F32", "[-1]", "[0,4]", 4)},
+      {"product overflows", one("F32", "[4294967296,4294967296]", "[0,0]", 0)},
+      {"overflow behind a zero", one("U8", "[0,4294967296,4294967296]", "[0,0]", 0)},
+      {"extent above int64", one("U8", "[18446744073709551615]", "[0,0]", 0)},
       {"empty inside another",
        safetensors(
            "{\"a\":{" + f4 + R"([0,4]},"b":{"dtype":"U8","shape":[0],"data_offsets":[2,2]}})", 4)},
-      {"bad boolean",
-       safetensors(R"({"a":{"dtype":"BOOL","shape":[1],"data_offsets":[0,1]}})", 0) + '\2'},
+      {"bad boolean", one("BOOL", "[1]", "[0,1]", 0) + '\2'},
       {"not an object", safetensors("[]", 0)},
       {"not JSON", safetensors("{\"a\":", 0)},
       {"deep", safetensors("{\"a\":" + std::string(100000, '['), 0)},
