@@ -101,6 +101,12 @@ inline void require_spatial(const at::Tensor& t, const std::string& key, int lea
                                              : "X, Y] or [C, X, Y, Z]";
   throw shape_error(key, t, "; needed is [C, " + axes_text + " without an empty axis");
 }
+// A field that must hold an image.
+inline const Field& image_field(const Sample& sample, const std::string& key) {
+  const Field& field = sample.at(key);
+  require_spatial(field.tensor, key);
+  return field;
+}
 
 // Puts a transformed tensor and its new geometry into a field and writes down what was done.
 // `values` are the transform's own numbers, enough to undo it together with the old shape.

@@ -73,8 +73,7 @@ struct PatchInferer final : Node {
   void process(Firing& f) override {
     const at::NoGradGuard no_grad;
     network_->train(false);
-    const Field& field = f.in().at(p.key);
-    require_spatial(field.tensor, p.key);
+    const Field& field = image_field(f.in(), p.key);
     const std::int64_t axes = field.tensor.dim() - 1;
     const at::Tensor volume = to_volume(field.tensor.to(at::kFloat));
     const Shape3 shape = shape_of(volume);

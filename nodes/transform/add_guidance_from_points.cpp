@@ -50,8 +50,7 @@ struct AddGuidanceFromPoints final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    const Field& image = out.at(p.ref_image);
-    require_spatial(image.tensor, p.ref_image);
+    const Field& image = image_field(out, p.ref_image);
     std::vector<std::int32_t> rows[2];
     const Points* const given[2] = {&p.foreground, &p.background};
     for (int kind = 0; kind < 2; ++kind)

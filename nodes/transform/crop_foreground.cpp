@@ -56,8 +56,7 @@ struct CropForeground final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    const Field& source = out.at(p.source_key);
-    require_spatial(source.tensor, p.source_key);
+    const Field& source = image_field(out, p.source_key);
     const std::optional<Box> box = find_box(source.tensor);
     set_corners(out, box.value_or(Box{}), source.tensor.dim() - 1);
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {

@@ -47,8 +47,7 @@ struct CropNonzero final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    const Field& image = out.at(p.key);
-    require_spatial(image.tensor, p.key);
+    const Field& image = image_field(out, p.key);
     const auto axes = image.tensor.dim() - 1;
     const at::Tensor volume = to_volume(image.tensor);
     const at::Tensor body =

@@ -48,8 +48,7 @@ struct ProbNms final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    const Field& field = out.at(p.key);
-    require_spatial(field.tensor, p.key);
+    const Field& field = image_field(out, p.key);
     if (field.tensor.size(0) != 1)
       throw DataError("field \"" + p.key + "\" has " + std::to_string(field.tensor.size(0)) +
                       " channels; a map has one");

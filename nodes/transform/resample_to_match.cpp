@@ -30,8 +30,7 @@ struct ResampleToMatch final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    const Field& goal = f.in().at(p.key_dst);
-    require_spatial(goal.tensor, p.key_dst);
+    const Field& goal = image_field(f.in(), p.key_dst);
     const std::int64_t rank = goal.tensor.dim() - 1;
     const Shape3 size = shape_of(to_volume(goal.tensor));
     for_each_volume(out, p.keys, p.allow_missing_keys,
