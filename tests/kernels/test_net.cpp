@@ -246,7 +246,6 @@ TEST_CASE(
     }
     return all;
   };
-  net.channels_last = true;
   const Tensors wide = run(at::kFloat), mine = run(at::kBFloat16);
   for (std::size_t i = 0; i < wide.size(); ++i) {
     CAPTURE(i);
