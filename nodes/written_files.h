@@ -1,5 +1,5 @@
-// What nodes that write files share: names of files, and that neither a second sample of an epoch
-// nor another run at the same time overwrites what is there in silence.
+// What nodes that write files share: names of files, and that neither a second sample of an epoch,
+// nor another node, nor another run at the same time overwrites what is there in silence.
 #pragma once
 
 #include <ATen/Functions.h>
@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "engine/base/error.h"
+#include "engine/base/file_owners.h"
 #include "engine/base/folder_use.h"
 #include "engine/group/ranks.h"
 #include "engine/run/node.h"
@@ -63,15 +64,26 @@ inline std::shared_ptr<const void> share_folder(const OpenContext& context,
   return use_folder(folder);
 }
 
+// The same for a node that writes one file, which no other node of the run may write.
+inline std::shared_ptr<const void> share_file(const OpenContext& context,
+                                              const std::filesystem::path& file) {
+  if (context.owners) context.owners->claim(file, context.node);
+  return share_folder(context, file.parent_path());
+}
+
 class WrittenFiles {
  public:
   void open(const OpenContext& context, const std::filesystem::path& folder) {
     folder_ = share_folder(context, folder);
+    owners_ = context.owners;
+    node_ = context.node;
   }
-  // DataError where another sample of the epoch has claimed the path. `source`: the file that this
+  // DataError where another sample of the epoch has claimed the path, Error where another node has.
+  // `source`: the file that this
   // sample was made of, or ""; `advice` follows the message. Any thread.
   void claim(const std::filesystem::path& path, const Stamp& stamp, const std::string& sample,
              const std::string& source, const std::string& advice = "") {
+    if (owners_) owners_->claim(path, node_);
     const std::string told = "\"" + sample + "\"" + (source.empty() ? "" : " of " + source);
     std::lock_guard lock(mutex_);
     Claim& last = claims_.try_emplace(path.string(), Claim{stamp, told}).first->second;
@@ -118,6 +130,8 @@ class WrittenFiles {
   };
   mutable std::mutex mutex_;
   std::shared_ptr<const void> folder_;
+  std::shared_ptr<FileOwners> owners_;
+  std::string node_;
   std::map<std::string, Claim> claims_;
 };
 

@@ -27,6 +27,7 @@ namespace sluice {
 
 class Sample;        // engine/state/sample.h; the scheduler never looks inside
 class Resources;     // engine/state/resource.h
+class FileOwners;    // engine/base/file_owners.h
 struct Ranks;        // engine/group/ranks.h
 class Stream;        // engine/run/device.h
 class TensorDevice;  // engine/state/tensor_device.h
@@ -66,6 +67,7 @@ struct OpenContext {
   bool resumed = false;             // goes on in the folder of an earlier process
   std::uint64_t steps_done = 0;     // updates before this process: those of the checkpoint
   std::shared_ptr<Resources> resources;
+  std::shared_ptr<FileOwners> owners;         // of files that nodes write; null: nobody asks
   std::shared_ptr<TensorDevice> device;       // null: there is none
   Upstream upstream;                          // caches, and what chooses items
   std::optional<std::uint64_t> cache_budget;  // bytes: of a device's cache that has none of its own

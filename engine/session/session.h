@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/file_owners.h"
 #include "engine/graph/graph.h"
 #include "engine/judge/figures.h"
 #include "engine/plan/plan.h"
@@ -150,6 +151,7 @@ class Session final : public RunEvents {
   std::shared_ptr<Ranks> ranks_ = std::make_shared<Ranks>();
   std::vector<const Parted*> parted_;
   std::shared_ptr<Resources> resources_ = std::make_shared<Resources>();
+  std::shared_ptr<FileOwners> owners_ = std::make_shared<FileOwners>();
   std::shared_ptr<const RecordedSteps> recorded_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Captured*> captured_;  // by plan index; with Options::isolate

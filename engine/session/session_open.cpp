@@ -283,6 +283,7 @@ void Session::open_node(int i) {
   context.resumed = checkpoint_ && in_place_;
   if (checkpoint_) context.steps_done = checkpoint_->state.at("steps");
   context.resources = resources_;
+  context.owners = owners_;
   context.device = find_device();
   context.cache_budget = device_share_;
   if (n.spec->is_cache || n.spec->chooses_items)

@@ -41,7 +41,7 @@ struct SaveDetections final : Node {
 
   void open(const OpenContext& context) override {
     path = context.out_dir / p.output_dir / p.filename;
-    shared = share_folder(context, path.parent_path());
+    shared = share_file(context, path);
   }
 
   void process(Firing& f) override {

@@ -49,7 +49,7 @@ struct WriteDatalist final : Node {
 
   void open(const OpenContext& context) override {
     path = fs::absolute(context.out_dir / p.output).lexically_normal();
-    shared = share_folder(context, path.parent_path());
+    shared = share_file(context, path);
   }
 
   void process(Firing& f) override {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/base/file_owners.h"
 #include "engine/state/checkpoint.h"
 #include "kernels/files/gzip.h"
 #include "kernels/files/nifti.h"
@@ -464,6 +465,28 @@ TEST_CASE("save_image writes MONAI's names and passes the new path on") {
   CHECK_THROWS_AS(Driver("save_image", {{"keys", {"a", "b"}}}), Error);
   in.name = "../case";
   CHECK(contains(message_of([&] { drive("save_image", flat, {in}); }), "cannot be the name"));
+}
+
+TEST_CASE("two nodes of a run do not write one file") {
+  TemporaryFolder folder;
+  OpenContext first, second;
+  first.out_dir = second.out_dir = folder.path;
+  first.owners = second.owners = std::make_shared<FileOwners>();
+  first.node = "images";
+  second.node = "answers";
+  const Sample in = sample_of("pred", at::ones({1, 2, 2, 2}));
+  const Json params{{"keys", "pred"}, {"output_dir", "a/../b"}};
+  Driver images("save_image", params, first);
+  images.fire({in}, at_index(0));
+  images.fire({in}, at_index(0, 1));
+  Driver answers("save_image", {{"keys", "pred"}, {"output_dir", "b"}}, second);
+  CHECK(contains(message_of([&] { answers.fire({in}, at_index(0)); }),
+                 "case_trans.nii.gz is written by nodes.images and by nodes.answers"));
+  Driver list("write_datalist", {{"keys", "pred"}, {"output", "l.json"}}, first);
+  CHECK(contains(message_of([&] {
+                   Driver("write_datalist", {{"keys", "pred"}, {"output", "l.json"}}, second);
+                 }),
+                 "l.json is written by nodes.images and by nodes.answers"));
 }
 
 TEST_CASE("save_image refuses a file that another sample of the epoch has written") {
