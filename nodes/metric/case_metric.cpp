@@ -44,8 +44,10 @@ at::Tensor CaseMetricBase::batched(const Sample& sample, const std::string& key)
   const std::int64_t axes = common().spatial_dims;
   if (t.defined() && t.dim() == axes + 1) return t.unsqueeze(0);
   if (t.defined() && t.dim() == axes + 2) return t;
-  throw DataError(sample.name + ": field \"" + key + "\" is neither a sample nor a batch of " +
-                  std::to_string(axes) + " spatial axes");
+  throw DataError(sample.name + ": field \"" + key + "\" " +
+                  (t.defined() ? list_text(t.sizes()) + " " : "") +
+                  "is neither a sample nor a batch of " + std::to_string(axes) +
+                  " spatial axes, as spatial_dims says");
 }
 
 // What is reduced to one metric: a mean for each of its numbers.

@@ -16,7 +16,7 @@ struct LabelQualityScore final : RegressionMetric<LabelQualityParams> {
     Spec s(
         "label_quality_score",
         "How far a prediction is from a label of its shape: the absolute difference of each case.");
-    return add_regression_params<Params>(s)
+    return add_value_params<Params>(s)
         .param("include_background", &Params::include_background, "Count channel 0 too.")
         .param("scalar_reduction", &Params::scalar_reduction, "Over channels and voxels.")
         .choices({"sum", "mean"});

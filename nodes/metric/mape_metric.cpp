@@ -11,7 +11,7 @@ struct MapeParams : CaseParams {
 struct MapeMetric final : RegressionMetric<MapeParams> {
   static Spec spec() {
     Spec s("mape_metric", "Mean absolute error of each case, percent of the truth.");
-    return add_regression_params<Params>(s)
+    return add_value_params<Params>(s)
         .param("epsilon", &Params::epsilon, "The least that an error is divided by.")
         .above(0);
   }

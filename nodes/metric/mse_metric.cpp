@@ -7,7 +7,7 @@ namespace {
 struct MseMetric final : RegressionMetric<CaseParams> {
   static Spec spec() {
     Spec s("mse_metric", "Mean squared error of each case, over channels and voxels.");
-    return add_regression_params<Params>(s);
+    return add_value_params<Params>(s);
   }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
     return mean_over(pred, truth, squared_difference);

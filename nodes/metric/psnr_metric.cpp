@@ -11,7 +11,7 @@ struct PsnrParams : CaseParams {
 struct PsnrMetric final : RegressionMetric<PsnrParams> {
   static Spec spec() {
     Spec s("psnr_metric", "Peak signal-to-noise ratio of each case, decibels.");
-    return add_regression_params<Params>(s)
+    return add_value_params<Params>(s)
         .param("max_val", &Params::max_val, "The range of values: 255 for 8 bits.")
         .required()
         .above(0);

@@ -1,4 +1,4 @@
-// Metrics of values voxel by voxel: one number a case.
+// Metrics of values voxel by voxel, or of a few numbers: one number a case.
 #pragma once
 
 #include <cmath>
@@ -13,6 +13,16 @@ template <class Params>
 Spec& add_regression_params(Spec& s) {
   return add_case_params<Params>(s,
                                  "Prediction and truth, [C, X, Y, Z] each, or batches of these.");
+}
+
+// The same, and vectors.
+template <class Params>
+Spec& add_value_params(Spec& s) {
+  add_regression_params<Params>(s);
+  ParamSpec& axes = s.params.back();
+  axes.min = 0;
+  axes.doc += " 0: vectors, [C] or [N, C].";
+  return s;
 }
 
 using D8 = double __attribute__((vector_size(64)));

@@ -7,7 +7,7 @@ namespace {
 struct RmseMetric final : RegressionMetric<CaseParams> {
   static Spec spec() {
     Spec s("rmse_metric", "Root of the mean squared error of each case, over channels and voxels.");
-    return add_regression_params<Params>(s);
+    return add_value_params<Params>(s);
   }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
     return std::sqrt(mean_over(pred, truth, squared_difference));

@@ -61,6 +61,11 @@ def chances():
     return 0.5 + sines([3, 2, 5, 4, 3], 1, 0.5), (sines([3, 2, 5, 4, 3], 3) > 0).float()
 
 
+def numbers():
+    """Two numbers a case, as of a regression."""
+    return sines([5, 2], 1), sines([5, 2], 3)
+
+
 def larger():
     image = sines([2, 1, 12, 10, 8], 1)
     return image, image + sines([2, 1, 12, 10, 8], 4, 0.3)
@@ -73,7 +78,8 @@ def void():
     return pred, label
 
 
-DATA = {"void": void, "scores": scores, "boxes": boxes, "images": images, "chances": chances, "larger": larger}
+DATA = {"void": void, "scores": scores, "boxes": boxes, "images": images, "chances": chances, "larger": larger,
+        "numbers": numbers}
 
 
 def cases(name, make, data, first, ours=None, call=None, tolerance=None, **params):
@@ -140,6 +146,7 @@ cases("hausdorff_distance_metric", M.HausdorffDistanceMetric, "boxes", 1, ignore
 for name, make in (("mse_metric", M.MSEMetric), ("mae_metric", M.MAEMetric), ("rmse_metric", M.RMSEMetric)):
     for reduction in ("mean", "sum", "none"):
         cases(name, make, "images", None, reduction=reduction)
+    cases(name, make, "numbers", None, ours=dict(spatial_dims=0))
 cases("mape_metric", M.MAPEMetric, "images", None)
 cases("mape_metric", M.MAPEMetric, "images", None, epsilon=0.5, reduction="mean_channel")
 cases("psnr_metric", M.PSNRMetric, "images", None, max_val=2.5)

@@ -74,6 +74,7 @@ Pair inputs(const std::string& data) {
   if (data == "features") return {sines({7, 3}, 1), sines({7, 3}, 4)};
   if (data == "chances")
     return {sines({3, 2, 5, 4, 3}, 1, 0.5) + 0.5, sines({3, 2, 5, 4, 3}, 3).gt(0).to(at::kFloat)};
+  if (data == "numbers") return {sines({5, 2}, 1), sines({5, 2}, 3)};
   if (data == "larger") {
     const at::Tensor image = sines({2, 1, 12, 10, 8}, 1);
     return {image, image + sines({2, 1, 12, 10, 8}, 4, 0.3)};
@@ -185,6 +186,14 @@ TEST_CASE("metrics refuse another number of classes and names for other classes 
   Driver named("dice_metric", {{"class_names", {"ground", "near", "far"}}});
   named.fire({pair_of(boxes(), 0, 1)});
   CHECK(named.flush()[2].first == "class_near");
+}
+
+TEST_CASE("a metric of images says by which parameter vectors are none") {
+  CHECK_THROWS_WITH_AS(
+      Driver("mae_metric").fire({pair_of(inputs("numbers"), 0, 3)}),
+      "case: field \"pred\" [3, 2] is neither a sample nor a batch of 3 spatial axes, "
+      "as spatial_dims says",
+      DataError);
 }
 
 TEST_CASE("cumulative_average is the mean of what is finite, over a checkpoint too") {
