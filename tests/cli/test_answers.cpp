@@ -165,6 +165,15 @@ TEST_CASE("a wrong command line ends with 2 and a suggestion") {
   CHECK(shell::run("$SLUICE").code == 2);
   CHECK(shell::run("$SLUICE check").code == 2);
   CHECK(shell::run("$SLUICE run x.json --threads many").code == 2);
+  const auto number = [](const std::string& arguments, const std::string& why) {
+    const auto r = shell::run("$SLUICE " + arguments);
+    CHECK(r.code == 2);
+    CHECK(r.err.starts_with("error: " + why + "\n"));
+  };
+  number("run x.json --minutes 0", "--minutes: Value 0 not in range 1e-06 to 1e+09");
+  number("run x.json --minutes nan", "--minutes: Value nan not in range 1e-06 to 1e+09");
+  number("run x.json --steps 0", "--steps: Value 0 not in range 1 to 1000000000");
+  number("profile x.json --seconds nan", "--seconds: Value nan not in range 0 to 1e+09");
   CHECK(shell::run("$SLUICE --help").code == 0);
 }
 

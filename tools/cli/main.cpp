@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <iostream>
+#include <sstream>
 
 #include "engine/base/cause.h"
 #include "engine/base/version.h"
@@ -17,6 +18,20 @@ void graphs(CLI::App* command, Options& o, const std::string& text, bool require
       ->required(required)
       ->expected(1, CLI::detail::expected_max_vector_size)
       ->option_text("GRAPH...");
+}
+
+// A number within bounds, which NaN is not: CLI::Range lets it pass.
+CLI::Validator number(double least, double most) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most)
+          return std::string();
+        std::ostringstream why;
+        why << "Value " << text << " not in range " << least << " to " << most;
+        return why.str();
+      },
+      "NUMBER");
 }
 
 // Of a list: one word each time it is given, so that what follows is not taken for more of it.
@@ -69,7 +84,7 @@ void advise_options(CLI::App* command, Options& o) {
   set(command, o);
   thread_options(command, o);
   command->add_option("--seconds", o.seconds, "How long each run takes; 30 unless told")
-      ->check(CLI::Range(0.5, 1e9))
+      ->check(number(0.5, 1e9))
       ->option_text("N");
   command->add_option("--write", o.out, "The changed graph's file, a new one")->option_text("FILE");
   command
@@ -95,7 +110,7 @@ void plan_options(CLI::App* command, Options& o) {
   command->add_option("--profile", o.run, "A run whose profile says the costs; else one is made")
       ->option_text("DIR");
   command->add_option("--seconds", o.seconds, "... that takes so long; 30 unless told")
-      ->check(CLI::Range(0.5, 1e9))
+      ->check(number(0.5, 1e9))
       ->option_text("N");
   command->add_option("--node", o.node, "Processes on a machine; 1 unless told")
       ->check(CLI::Range(1, 4096))
@@ -263,7 +278,7 @@ void serve_options(CLI::App* command, Options& o) {
   command
       ->add_option("--timeout", o.timeout,
                    "That an upload may take, and then its prediction; 600 unless told")
-      ->check(CLI::Range(0.1, 1e6))
+      ->check(number(0.1, 1e6))
       ->option_text("SECONDS");
 }
 
@@ -324,11 +339,11 @@ void commands(CLI::App& app, Options& o) {
       ->excludes("--resume", "--overwrite", "--no-out")
       ->needs("--out");
   run->add_option("--steps", o.steps, "Ends after so many steps, with a checkpoint to go on from")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1000000000))
       ->option_text("N");
   run->add_option("--minutes", o.minutes,
                   "Ends after so long, with a checkpoint to go on from: for a cluster's time limit")
-      ->check(CLI::PositiveNumber)
+      ->check(number(1e-6, 1e9))
       ->option_text("T");
   run->add_option("--processes", o.processes,
                   "Starts so many processes on this machine that train together")
@@ -352,7 +367,7 @@ void commands(CLI::App& app, Options& o) {
   run_options(profile, o, "else nothing is kept");
   for (const char* name : {"--overwrite", "--trace"}) profile->get_option(name)->needs("--out");
   profile->add_option("--seconds", o.seconds, "How long; 0: the whole run")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(number(0, 1e9))
       ->option_text("N");
   one_each_time(profile->add_option(
                     "--what-if", o.what_if,
@@ -453,7 +468,7 @@ void commands(CLI::App& app, Options& o) {
       ->transform(CLI::AsSizeValue(true))
       ->option_text("BYTES");
   cache->add_option("--days", o.days, "prune: what was not used for so many days")
-      ->check(CLI::Range(0.0, 1e5))
+      ->check(number(0, 1e5))
       ->option_text("N");
   cache->add_flag("--verify", o.verify,
                   "Reads every entry; prune removes those that are not as they were written");
@@ -492,7 +507,7 @@ void commands(CLI::App& app, Options& o) {
   prune->add_option("run", o.run, "A run's folder")->required()->option_text("RUN");
   prune->add_option("--net", o.key, "Which network, where there are several")->option_text("NAME");
   prune->add_option("--channels", o.share, "The share that stays of each level's; 0.5 unless told")
-      ->check(CLI::Range(1e-3, 0.999))
+      ->check(number(1e-3, 0.999))
       ->option_text("SHARE");
   prune
       ->add_option("--multiple", o.multiple,
