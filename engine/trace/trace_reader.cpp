@@ -128,6 +128,8 @@ const std::string& TraceData::thread(std::uint64_t track) const {
 
 TraceData read_trace(const std::string& file) {
   const std::string text = read_text(file);
+  // Each packet begins with the tag of field 1, and so does the file.
+  if (!text.empty() && text.front() != '\x0a') throw DataError(file + ": is no trace of a run");
   Decoder decoder;
   Field f;
   for (Reader r(text); r.next(f);)

@@ -117,6 +117,14 @@ TEST_CASE("after kill -9 the trace still decodes") {
   CHECK(decoded(f, 20) == "");
 }
 
+TEST_CASE("a file that is no trace is not one without bodies") {
+  Folder f;
+  f.write("g.json", "{ \"nodes\": {} }");
+  const auto r = shell::run("cd " + f.path.string() + " && $SLUICE trace g.json");
+  CHECK(r.code == 3);
+  CHECK(r.err == "error: g.json: is no trace of a run\n");
+}
+
 TEST_CASE("what a trace holds is one document with --json") {
   const TinyTraining t;
   REQUIRE(t.run("--trace --out r --set run.epochs=1").code == 0);
