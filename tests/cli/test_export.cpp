@@ -177,6 +177,7 @@ TEST_CASE("what cannot be exported is said") {
     CHECK_FALSE(fs::exists(t.folder.path / "x.onnx"));
   };
   refused("a -o x.txt", "x.txt: networks are exported as .onnx");
+  refused("a", "name a file, -o net.onnx, or a folder, --package DIR");
   refused("g.json -o x.onnx", "which weights? name a run's folder, or --weights FILE");
   refused("a -o x.onnx --net other", "no network is called other; there are net");
   refused("a -o x.onnx --size 16,16", "--size wants 3 numbers above 0");

@@ -16,7 +16,8 @@ int export_network(const Options& o) {
                            {"map", o.map},
                            {"json", o.json}});
   if (!o.out.ends_with(".onnx")) {
-    print_error(o.out + ": networks are exported as .onnx");
+    print_error(o.out.empty() ? "name a file, -o net.onnx, or a folder, --package DIR"
+                              : o.out + ": networks are exported as .onnx");
     return code(Exit::usage);
   }
   return run_in_runtime({{"command", "export"},
