@@ -104,6 +104,7 @@ TEST_CASE("a signal ends a calibration, with its code and without a file") {
       "FILE_CALLS_WAIT_US=100000 LD_PRELOAD=" SLUICE_BINARY_DIR "/fake/libfile_calls.so\n" +
       calibrate + "-o s.json & p=$!; sleep 1; kill -TERM $p; wait $p");
   CHECK_MESSAGE(r.code == 143, r.err);
+  CHECK(r.err.find("checkpoint") == std::string::npos);
   CHECK_FALSE(shell::fs::exists(p.at("s.json")));
 }
 

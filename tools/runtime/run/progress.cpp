@@ -7,6 +7,7 @@
 #include <ctime>
 #include <fstream>
 
+#include "engine/base/stop_signals.h"
 #include "engine/session/session.h"
 #include "tools/live/live_file.h"
 #include "tools/runs/files.h"
@@ -62,7 +63,7 @@ void ProgressDisplay::loop() {
 void ProgressDisplay::tell_stop() {
   if (told_stop_ || !console_ || !console_->redraws() || !stopping_()) return;
   told_stop_ = true;
-  console_->say("stopping: finishing the step, writing a checkpoint (again: at once)\n");
+  console_->say(stop_notice(!session_.out_dir().empty()));
 }
 
 void ProgressDisplay::measure() {

@@ -16,14 +16,14 @@ namespace {
 
 std::atomic<int> no_signal{0};
 std::atomic<std::atomic<int>*> received{&no_signal};
+std::atomic<bool> writes_checkpoint{false};
 
 // The first signal asks for a cut, which ends with a checkpoint; the second ends the process.
 extern "C" void on_signal(int number) {
   if (received.load()->exchange(number) != 0) _exit(128 + number);
-  static const char text[] =
-      "\nstopping: finishing the step, writing a checkpoint (again: at once)\n";
-  // Where a block is on the screen the display says it.
-  if (!live::Console::drawing() && write(2, text, sizeof text - 1) < 0) return;
+  if (live::Console::drawing()) return;  // then the display says it
+  const std::string_view text = stop_notice(writes_checkpoint);
+  if (write(2, "\n", 1) < 0 || write(2, text.data(), text.size()) < 0) return;
 }
 
 // Readings along a run, and its end where that is to come by a signal or by the clock. A signal
@@ -73,8 +73,9 @@ class Watch {
 int signal_received() { return *received.load(); }
 bool stopping() { return signal_received() != 0; }
 
-void obey(std::atomic<int>& signal) {
+void obey(std::atomic<int>& signal, bool checkpoint) {
   received = &signal;
+  writes_checkpoint = checkpoint;
   struct sigaction action {};
   action.sa_handler = on_signal;
   for (const int number : stop_signals)
