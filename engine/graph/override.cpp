@@ -203,7 +203,10 @@ class Applier {
     auto known = names(parent);
     if (depth == 0) known = {"vars", "run", "models", "parts", "nodes", "name", "desc"};
     std::string hint;
-    if (const std::string best = nearest(keys[depth], known); !best.empty()) {
+    if (depth == 0 && keys[0] == "vars") {
+      hint = "a run's graph has values in the places of variables: set those";
+    } else if (const std::string best = nearest(keys[depth], known);
+               !best.empty() && best != keys[depth]) {
       auto meant = keys;
       meant[depth] = best;
       hint = "did you mean " + join(meant, meant.size()) + "?";
