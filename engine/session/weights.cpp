@@ -27,7 +27,9 @@ static Named read(const fs::path& from, const std::string& key) {
     return read_safetensors(from / "weights.safetensors");
   if (fs::is_directory(from / "checkpoints"))
     return load_checkpoint(newest_checkpoint(from / "checkpoints")).model;
-  if (fs::is_directory(from)) return load_checkpoint(from).model;
+  if (fs::is_regular_file(from / "state.json")) return load_checkpoint(from).model;
+  if (fs::is_regular_file(from / "model.safetensors"))  // what `sluice prune` wrote
+    return read_safetensors(from / "model.safetensors");
   throw IoError(from.string() +
                 ": no weights here: give a run folder, a checkpoint folder, a .safetensors file or "
                 "one of torch.save()");
@@ -123,8 +125,9 @@ static std::string foreign_prefix(Network& network, const Named& tensors) {
   return "";
 }
 
-static std::string advice(Network& network, const Named& tensors, const Fit& fit) {
-  if (const auto prefix = foreign_prefix(network, tensors); !prefix.empty())
+static std::string advice(Network& network, const std::string& name, const Named& tensors,
+                          const Fit& fit) {
+  if (const auto prefix = foreign_prefix(network, tensors); !prefix.empty() && prefix != name + ".")
     return "; all its names begin with \"" + printable(prefix) + "\": \"strip_prefix\": \"" +
            printable(prefix) + "\"";
   if (fit.missing.empty()) return "; \"partial\": true leaves these as they are drawn";
@@ -157,7 +160,7 @@ void begin_with(Network& network, const std::string& name, const WeightsFile& fr
   const auto fit = weights::copy(network, name, tensors, !from.partial);
   const bool whole = fit.missing.empty() && fit.misshapen.empty();
   if (fit.filled.empty() || (!from.partial && !whole))
-    weights::refuse(name, from.file, fit, weights::advice(network, tensors, fit));
+    weights::refuse(name, from.file, fit, weights::advice(network, name, tensors, fit));
   if (quiet || !from.partial) return;
   std::string said = "network \"" + name + "\" begins with " + std::to_string(fit.filled.size()) +
                      " tensors of " + from.file;

@@ -63,6 +63,25 @@ TEST_CASE("weights that do not fit are refused with what might have been meant")
   CHECK(contains(odd.err, "has no \"net\"; there are \"epoch\", \"state_dict\""));
 }
 
+TEST_CASE("weights of a run are called by its network's name, and need no prefix stripped") {
+  const TinyTraining t;
+  REQUIRE(t.run("--out a --set run.epochs=1").code == 0);
+  const auto begin_with = [&](const std::string& from, const std::string& more) {
+    return t.run("--overwrite --out b --steps 1 --set +models.net.weights=" + from + more);
+  };
+  const auto other = begin_with("a", " --set models.net.out_channels=3");
+  CHECK(other.code == 2);
+  CHECK(contains(other.err, "\"partial\": true leaves these as they are drawn"));
+  shell::fs::create_directory(t.folder.path / "empty");
+  const auto none = begin_with("empty", "");
+  CHECK(none.code == 4);
+  CHECK(contains(none.err, "empty: no weights here: give a run folder"));
+  // As prune leaves it: no checkpoint, but a graph and its weights.
+  shell::fs::copy(t.folder.path / "a/checkpoints/last/model.safetensors",
+                  t.folder.path / "empty/model.safetensors");
+  CHECK(begin_with("empty", "").code == 0);
+}
+
 TEST_CASE("partial weights are taken where they fit, and the rest is named") {
   const Begun b;
   const auto r = b.run(
