@@ -7,8 +7,6 @@
 
 #include <ATen/Functions.h>
 
-#include <filesystem>
-
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
 #include "engine/state/sample.h"
@@ -161,11 +159,11 @@ class LossOf : public Loss {
   const LossParams& common() const final { return p; }
 };
 
-// "hippocampus_001" for member n of a batched field; the batch's own name where it is not known.
+// The file of member n of a batched field, whole: of many data sets each case has a folder, and its
+// label the same name. The batch's own name where it is not known.
 inline std::string member_name(const Sample& batch, const Field& field, std::int64_t n) {
   const auto i = static_cast<std::size_t>(n);
-  if (i < field.meta.size() && !field.meta[i]->path.empty())
-    return std::filesystem::path(field.meta[i]->path).filename().string();
+  if (i < field.meta.size() && !field.meta[i]->path.empty()) return field.meta[i]->path;
   return batch.name + " (member " + std::to_string(n) + ")";
 }
 

@@ -21,8 +21,9 @@ constexpr std::pair<const char*, Moment> moments[] = {
 double finite(const at::Tensor& loss, const Firing& f) {
   const double value = loss.item<double>();
   if (std::isfinite(value)) return value;
-  throw Error(Exit::non_finite, "the loss is " + std::to_string(value) + " at batch " +
-                                    f.stamp().str() + " (" + f.in().name + ")");
+  throw Error(Exit::non_finite, "the loss is " +
+                                    (std::isnan(value) ? "nan" : std::to_string(value)) +
+                                    " at batch " + f.stamp().str() + " (" + f.in().name + ")");
 }
 
 // The weights moved to the batches' device with the first forward pass.

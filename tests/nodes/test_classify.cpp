@@ -84,7 +84,7 @@ TEST_CASE("a class that the network lacks names value and sample") {
   second->path = "/data/2.png";
   s.set("label", Field(s.tensor("label"), std::vector<MetaPtr>{first, second}));
   CHECK_THROWS_WITH_AS(drive("cross_entropy_loss", Json::object(), {s}),
-                       "label value 3 in 2.png; the network has classes 0 to 2", DataError);
+                       "label value 3 in /data/2.png; the network has classes 0 to 2", DataError);
   CHECK_NOTHROW(drive("cross_entropy_loss", {{"ignore_index", 3}}, {s}));
   CHECK_THROWS_WITH_AS(
       drive("cross_entropy_loss", Json::object(), {batch(sines({2, 3}), at::zeros({2, 3, 1}))}),

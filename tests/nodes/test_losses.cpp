@@ -391,7 +391,7 @@ TEST_CASE("a label beyond the classes names value and sample") {
   second->path = "/data/case_2.nii.gz";
   s.set("label", Field(in.label, std::vector<MetaPtr>{first, second}));
   CHECK_THROWS_WITH_AS(drive("dice_ce_loss", {{"to_onehot_y", true}, {"softmax", true}}, {s}),
-                       "label value 7.0 in case_2.nii.gz; the network has classes 0 to 1",
+                       "label value 7.0 in /data/case_2.nii.gz; the network has classes 0 to 1",
                        DataError);
 }
 
