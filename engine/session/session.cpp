@@ -13,6 +13,7 @@
 #include "engine/base/cause.h"
 #include "engine/base/lower_is_better.h"
 #include "engine/base/message.h"
+#include "engine/base/warnings.h"
 #include "engine/judge/dot.h"
 #include "engine/session/environment.h"
 #include "engine/session/hand_over.h"
@@ -77,6 +78,10 @@ Outcome Session::run() {
   trace.reset();
   sampler.reset();
   gather_ends(outcome);
+  if (plan_->turns && steps_ == 0 && outcome.status == Outcome::Status::done &&
+      ranks_->world.rank == 0)
+    warn("no step was taken: no batch reached nodes." +
+         plan_->nodes[static_cast<std::size_t>(plan_->turns->updaters.front())].path());
   const bool saves = plan_->turns && (outcome.status == Outcome::Status::done ||
                                       outcome.status == Outcome::Status::cut);
   if (saves) bring_state();

@@ -242,6 +242,16 @@ TEST_CASE("check and dot load neither LibTorch nor the runtime") {
   CHECK(r.out == "0\n");
 }
 
+TEST_CASE("a training without a step says so, and keeps it in the summary") {
+  const TinyTraining t;
+  const auto r = t.run("--set nodes.batch.size=7 --set +nodes.batch.drop_last=true --out a");
+  CHECK(r.code == 0);
+  const std::string why = "no step was taken: no batch reached nodes.step";
+  CHECK(r.err.find("warning: " + why + "\n") != std::string::npos);
+  CHECK(t.json_of("a/summary.json").at("warnings") == nlohmann::json{why});
+  CHECK_FALSE(t.run("--out b").err.find("no step") != std::string::npos);
+}
+
 TEST_CASE("the best value of a distance is the least, whatever its node is called") {
   json g = json::parse(tiny_training);
   g["nodes"]["far"] = {
