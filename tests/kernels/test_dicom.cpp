@@ -111,7 +111,7 @@ TEST_CASE("A cut DICOM file is refused, wherever it is cut") {
   for (std::size_t n = 1; n < whole.size(); n = n * 5 / 4 + 1) {
     CAPTURE(n);
     s.folder.write(s.name(2), Bytes(whole.begin(), whole.begin() + long(n)));
-    CHECK_FALSE(s.why().empty());
+    CHECK(contains(s.why(), s.name(2)));
   }
   s.folder.write(s.name(2), Bytes(whole.begin(), whole.end() - 1));
   CHECK(contains(s.why(), s.name(2)));

@@ -8,8 +8,10 @@
 // voxels, X fastest. The affine is RAS. With seg, stdin has a line of JSON and labels
 // (segmentation.cpp), and stdout {"bytes", "frames"} and that many bytes of a DICOM file. Nothing
 // is guessed: what does not fit together is an error that names the file.
+#include <signal.h>
 #include <sys/resource.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -30,24 +32,41 @@ void limit(rlim_t memory, rlim_t seconds) {
   set(RLIMIT_NOFILE, 32);
 }
 
+std::string file_now, last_words;  // what is said where a signal ends the process
+
+std::string error_line(const std::string& why) {
+  using nlohmann::json;
+  return json{{"error", why}}.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+extern "C" void on_fault(int) {
+  sluice::write_all(last_words.data(), last_words.size());
+  std::_Exit(3);
+}
+
 }  // namespace
+
+void sluice::reading(const std::string& file) {
+  file_now = file;
+  last_words = error_line(file + ": is damaged or cut short");
+}
 
 int main(int argc, char** argv) {
   const bool seg = argc == 5 && std::strcmp(argv[4], "seg") == 0;
   if (argc != 4 && !seg) return 2;
   limit(std::stoull(argv[1]), std::stoull(argv[2]));
+  sluice::reading(argv[3]);
+  for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE}) ::signal(number, on_fault);
   std::string why;
   try {
     seg ? sluice::write_segmentation(argv[3]) : sluice::read_series(argv[3]);
     return 0;
   } catch (const std::bad_alloc&) {
-    why = std::string(argv[3]) + ": a file asks for more memory than its size bears out";
+    why = file_now + ": asks for more memory than its size bears out";
   } catch (const std::exception& e) {
     why = e.what();
   }
-  const std::string line = nlohmann::json{{"error", why}}.dump(
-                               -1, ' ', false, nlohmann::json::error_handler_t::replace) +
-                           "\n";
+  const std::string line = error_line(why);
   sluice::write_all(line.data(), line.size());
   return 3;
 }

@@ -59,6 +59,7 @@ std::vector<char> read_pixels(const Slice& s) {
   itk::ImageIORegion region(n);
   for (unsigned d = 0; d < n; ++d) region.SetSize(d, s.io->GetDimensions(d));
   s.io->SetIORegion(region);
+  reading(s.file);
   try {
     s.io->Read(bytes.data());
   } catch (const itk::ExceptionObject& e) {

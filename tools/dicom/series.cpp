@@ -79,6 +79,7 @@ void check_pixel_data(const std::string& file, const itk::GDCMImageIO& io) {
 }
 
 Slice read_header(const std::string& file) {
+  reading(file);
   Slice s;
   s.file = file;
   s.io = itk::GDCMImageIO::New();

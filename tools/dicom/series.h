@@ -25,6 +25,10 @@ struct Slice {
 // Throws std::runtime_error; its message names the file.
 [[noreturn]] void fail(const std::string& why);
 
+// Says which file is read next: the one that is named where the parser ends the process, as GDCM's
+// assertions do for files that are cut.
+void reading(const std::string& file);
+
 // Of a folder's files, or of one file: in the order of their places along the normal. What does not
 // fit together is an error.
 std::vector<Slice> slices_in(const std::filesystem::path& folder);
