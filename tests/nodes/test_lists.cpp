@@ -127,6 +127,7 @@ TEST_CASE("csv_list gives paths and numbers by column, in quotes or not") {
     more["file"] = folder.write_text("bad.csv", text).string();
     return message_of([&] { Driver("csv_list", more); });
   };
+  CHECK(contains(why("image,b,image\n1,2,3\n"), "bad.csv:1: two columns are called \"image\""));
   CHECK(contains(why("img,b\n1,2\n"), "bad.csv:1: there is no column \"image\"; there are img, b"));
   CHECK(contains(why("image,b\na,2\nb\n"), "bad.csv:3: has 1 fields, the first line has 2"));
   CHECK(contains(why("image,b\na,x\n", {{"values", "b"}}), "bad.csv:2: \"x\" is no number"));
