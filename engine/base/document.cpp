@@ -289,7 +289,11 @@ Slip slip(std::string_view text, std::size_t at, std::size_t length, const std::
     s = {"SL0110", "the file ends too early",
          says("quote") ? "this string is not closed" : "this comment is not closed", at, length};
   } else if (says("control character")) {
-    s.hint = "a line ends inside a string; write \\n, or close the string";
+    if (says("U+000A") || says("U+000D"))
+      s.hint = "a line ends inside a string; write \\n, or close the string";
+  } else if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") ||
+             (found == '\0' && at < text.size())) {  // as UTF-16 begins, and as it writes letters
+    s = {"SL0106", "the file is not UTF-8", "save the file as UTF-8", at, 1};
   } else if (found == '\0') {
     s = {"SL0110", "the file ends too early", "",
          before == std::string_view::npos ? 0 : before + 1};

@@ -103,6 +103,18 @@ TEST_CASE("Too much text and too many values are refused") {
 TEST_CASE("Invalid UTF-8 in a string is refused") {
   CHECK(wrong("{\"a\": \"x\xC3\x28\"}") == "SL0106 1:9 \n");
   CHECK(wrong("{\"a\": \"\xED\xA0\x80\"}") == "SL0106 1:8 \n");
+  CHECK(wrong(std::string("\xFF\xFE{\0", 4)) == "SL0106 1:1 \n");  // UTF-16
+  CHECK(wrong(std::string("{\0\"\0", 4)) == "SL0106 1:2 \n");
+}
+
+TEST_CASE("A control character in a string is a line's end only where it is one") {
+  const auto hint = [](const std::string& text) {
+    Diagnostics diagnostics;
+    parse_document("g.json", text, diagnostics);
+    return diagnostics.all().at(0).hint;
+  };
+  CHECK(hint("{\"a\": \"x\n\"}") == "a line ends inside a string; write \\n, or close the string");
+  CHECK(hint("{\"a\": \"x\t\"}").empty());
 }
 
 TEST_CASE("A file that cannot be read is a diagnostic") {
