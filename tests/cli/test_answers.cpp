@@ -58,7 +58,9 @@ TEST_CASE("dot prints text, writes files and draws a run's measurements") {
   CHECK(text.out.starts_with("digraph \"g\" {\n"));
   CHECK(shell::run(in + "-o g.dot").code == 0);
   CHECK(f.read("g.dot") == text.out);
-  CHECK(shell::run(in + "--run run").out.find("12.3/s  q 0/4") != std::string::npos);
+  const auto measured = shell::run(in + "--run run");
+  CHECK(measured.out.find("12.3/s  q 0/4") != std::string::npos);
+  CHECK(measured.err.starts_with("note: run was of another graph, without cases, load, save\n"));
   CHECK(shell::run(in + "--run nowhere").code == 4);
   CHECK(shell::run(in + "-o g.gif").code == 2);
   CHECK(shell::run(in + "-o missing/g.dot").code == 4);

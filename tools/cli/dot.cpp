@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "engine/base/message.h"
 #include "engine/base/read_file.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/dot_page.h"
@@ -20,6 +21,15 @@ Json measured(const std::string& folder) {
   Json profile = Json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
   if (profile.is_discarded()) throw IoError(file.string() + " is not JSON");
   return profile;
+}
+
+// A graph that was changed since the run, or another one, has nodes that nothing was measured of.
+void tell_unmeasured(const Plan& plan, const Figures& figures, const std::string& run) {
+  std::string none;
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i)
+    if (!figures.nodes[i].known) none += (none.empty() ? "" : ", ") + plan.nodes[i].path();
+  if (!none.empty())
+    std::cerr << printable("note: " + run + " was of another graph, without " + none) << '\n';
 }
 
 std::string format_of(const std::string& file) {
@@ -93,6 +103,7 @@ int draw(const Options& options) {
       const Json profile = measured(options.run);
       plan_as_run(profile, checked);
       how.figures = Figures::from_json(*checked.plan, profile);
+      tell_unmeasured(*checked.plan, how.figures, options.run);
     }
     draw_to(options.out, checked, how);
   } catch (const Error& e) {
