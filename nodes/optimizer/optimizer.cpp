@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/spans.h"
+#include "engine/base/warnings.h"
 #include "engine/run/device.h"
 #include "engine/state/checkpoint.h"
 #include "nodes/optimizer/groups.h"
@@ -307,6 +308,7 @@ void Optimizer::step(const std::string& at) {
     slots_[i].grad = in_parts ? sharded_->gradient(i) : weights[i].second.grad();
     if (slots_[i].grad.defined() && share != 1) slots_[i].grad.mul_(share);
   }
+  if (!sharded_) warn_where_nothing_learns();
   const at::Device device = slots_.front().weight.device();
   const std::int64_t begun = now_ns();
   memory_.move_to(device);
@@ -325,6 +327,18 @@ void Optimizer::step(const std::string& at) {
   if (!ranks_) return;
   ++ranks_->use.steps;
   ranks_->use.update_ns += now_ns() - begun;
+}
+
+// A loss that comes through other networks alone looks like one that trains this one.
+void Optimizer::warn_where_nothing_learns() const {
+  bool trains = false;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].grad.defined()) return;
+    trains |= rule_.epoch >= static_cast<double>(from_epoch_[i]);
+  }
+  if (trains)
+    warn("nodes." + path_ + ": the loss does not depend on network \"" + common().net +
+         "\", which stays as it is");
 }
 
 // What each rank has updated, to all.

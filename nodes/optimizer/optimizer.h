@@ -152,6 +152,7 @@ class Optimizer : public Node {
   void begin_epoch(std::uint32_t epoch);
   void log(Firing& f, at::Tensor loss, std::optional<double> value);
   void step(const std::string& at);
+  void warn_where_nothing_learns() const;
   void require_finite(const kernels::OptimState& state, const std::string& at) const;
 
   std::shared_ptr<Network> network_;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/base/error.h"
+#include "engine/base/warnings.h"
 #include "engine/state/checkpoint.h"
 #include "engine/state/resource.h"
 #include "kernels/optim/lr_schedule.h"
@@ -510,6 +511,7 @@ TEST_CASE("a loaded state takes the same next step, bit for bit") {
 TEST_CASE("A loss that comes through another network leaves that one's gradients alone") {
   Trainer maker("sgd", {{"lr", 0.1}}), judge("sgd", {{"lr", 0.1}});
   const auto before = judge.net->w[0].clone();
+  forget_warnings();
   // What the maker makes goes through the judge's weights.
   const auto said = [&] { return (maker.net->w[0] * judge.net->w[0]).sum(); };
   maker.fire(said());
@@ -520,4 +522,18 @@ TEST_CASE("A loss that comes through another network leaves that one's gradients
   judge.fire(through);
   CHECK(at::allclose(judge.net->w[0], before - 0.1 * made.detach()));
   CHECK_FALSE(maker.net->w[0].grad().defined());
+  CHECK(warnings().empty());
+}
+
+TEST_CASE("A loss that the network has no part in is said, but not of frozen weights") {
+  const Json later{{"match", "."}, {"from_epoch", 1}};
+  Trainer t("sgd", {{"lr", 0.1}, {"groups", Json::array({later})}}, 2);
+  const at::Tensor other = on_device(at::ones({3})).requires_grad_();
+  forget_warnings();
+  t.fire(other.sum());
+  CHECK(warnings().empty());
+  t.fire(other.sum(), 1);
+  REQUIRE(warnings().size() == 1);
+  CHECK(
+      warnings()[0].ends_with("the loss does not depend on network \"net\", which stays as it is"));
 }
