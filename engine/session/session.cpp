@@ -106,7 +106,14 @@ void Session::begin_folder() {
   folder_->session_line(line);
 }
 
+bool Session::can_resume() const {
+  std::error_code unknown;
+  return folder_ && std::filesystem::exists(out_dir_ / "graph.json", unknown);
+}
+
 void Session::end_folder(const Outcome& outcome) {
+  if (!can_resume())
+    warn(out_dir_.string() + ": was removed while the run went on; what it had written is gone");
   const Json s = summary(outcome);
   folder_->write("summary.json", dump(s));
   folder_->write("profile.json", dump(profile()));

@@ -242,6 +242,26 @@ TEST_CASE("check and dot load neither LibTorch nor the runtime") {
   CHECK(r.out == "0\n");
 }
 
+TEST_CASE("a folder that is taken from a run is missed at its end") {
+  const TinyTraining t;
+  const auto r = shell::run(t.in_folder +
+                            "$SLUICE run g.json --out a --set run.epochs=100000 & p=$!\n"
+                            "until [ -s a/metrics.jsonl ]; do sleep 0.05; done\n"
+                            "mv a b; kill -INT $p; wait $p");
+  CHECK(r.code == 130);
+  CHECK(
+      r.err.find("warning: a: was removed while the run went on; what it had written is gone\n") !=
+      std::string::npos);
+  CHECK(r.out.find("--resume") == std::string::npos);
+}
+
+TEST_CASE("the summary's small numbers are not zeros") {
+  const TinyTraining t;
+  const auto r = shell::run(t.in_folder + "$SLUICE run g.json --no-out --set nodes.step.lr=2e-6");
+  CHECK(r.out.find("  step.lr                      2e-06   best 2e-06 (epoch 1)\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("a training without a step says so, and keeps it in the summary") {
   const TinyTraining t;
   const auto r = t.run("--set nodes.batch.size=7 --set +nodes.batch.drop_last=true --out a");

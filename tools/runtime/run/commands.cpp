@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iostream>
 
@@ -11,6 +12,11 @@
 
 namespace sluice {
 namespace {
+
+// What four decimals would round to zeros has three digits.
+std::string short_number(double v) {
+  return v != 0 && std::abs(v) < 1e-3 ? fmt::format("{:.3g}", v) : fmt::format("{:.4f}", v);
+}
 
 void print_result(const Session& session, const Outcome& outcome, const Options& options) {
   if (session.ranks().world.rank > 0) return;
@@ -25,15 +31,15 @@ void print_result(const Session& session, const Outcome& outcome, const Options&
              summary["wall_s"].get<double>());
   for (const auto& [name, m] : summary["metrics"].items())
     if (!m["last"].is_null())
-      fmt::print("  {:<28} {:.4f}   best {:.4f} (epoch {})\n", name, m["last"].get<double>(),
-                 m["best"].get<double>(), m["best_epoch"].get<int>() + 1);
+      fmt::print("  {:<28} {}   best {} (epoch {})\n", name, short_number(m["last"]),
+                 short_number(m["best"]), m["best_epoch"].get<int>() + 1);
   fmt::print("  samples:");
   for (const auto& [name, n] : summary["samples"].items())
     if (n != 0) fmt::print(" {} {}", n.get<std::uint64_t>(), name);
   fmt::print("\n");
   const std::string folder = session.out_dir().string();
   if (!folder.empty()) fmt::print("  results in {}\n", folder);
-  if (!folder.empty() && outcome.status == Outcome::Status::cut && session.plan().turns)
+  if (outcome.status == Outcome::Status::cut && session.plan().turns && session.can_resume())
     fmt::print("  `sluice run --resume {}` goes on\n", folder);
 }
 
