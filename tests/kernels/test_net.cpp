@@ -249,7 +249,7 @@ TEST_CASE(
   const Tensors wide = run(at::kFloat), mine = run(at::kBFloat16);
   for (std::size_t i = 0; i < wide.size(); ++i) {
     CAPTURE(i);
-    CHECK(mine[i].scalar_type() == at::kFloat);
+    CHECK(mine[i].dtype() == at::kFloat);
     const double error = ((mine[i] - wide[i]).norm() / wide[i].norm()).item<double>();
     CHECK((error > 1e-4 && error < 1e-2));
   }
