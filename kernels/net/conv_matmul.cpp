@@ -59,6 +59,10 @@ at::Tensor image_of(const at::Tensor& rows, const std::vector<std::int64_t>& siz
   return rows.view(last).movedim(-1, 1);
 }
 at::Tensor matrix_of(const at::Tensor& weight) { return weight.contiguous().flatten(1); }
+// a b, added to an image's rows where there is one.
+at::Tensor product(const at::Tensor& added, const at::Tensor& a, const at::Tensor& b) {
+  return added.defined() ? at::addmm(rows_of(added).to(at::kFloat), a, b) : at::mm(a, b);
+}
 
 at::Tensor columns(const ConvSpec& spec, const at::Tensor& x) {
   const at::Tensor rows = rows_of(x).to(at::kFloat);
@@ -102,9 +106,7 @@ bool matmul_conv_pays(const ConvSpec& spec, at::ScalarType type, Products produc
 
 at::Tensor matmul_conv(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& weight,
                        const at::Tensor& bias, const at::Tensor& residual) {
-  const at::Tensor c = columns(spec, x), w = matrix_of(weight).t();
-  at::Tensor y =
-      residual.defined() ? at::addmm(rows_of(residual).to(at::kFloat), c, w) : at::mm(c, w);
+  at::Tensor y = product(residual, columns(spec, x), matrix_of(weight).t());
   if (bias.defined()) y.add_(bias);
   return image_of(y, conv_output_size(spec, x.sizes()));
 }
@@ -116,12 +118,15 @@ at::Tensor matmul_conv_weight_grad(const ConvSpec& spec, const at::Tensor& x,
 
 // Threads have channels of their own, since outputs share inputs.
 at::Tensor matmul_conv_input_grad(const ConvSpec& spec, const at::Tensor& grad,
-                                  const at::Tensor& weight, const at::Tensor& like) {
-  const at::Tensor by_output = at::mm(rows_of(grad).to(at::kFloat), matrix_of(weight));
+                                  const at::Tensor& weight, const at::Tensor& like,
+                                  const at::Tensor& added) {
+  const at::Tensor dy = rows_of(grad).to(at::kFloat), w = matrix_of(weight);
   const auto size = like.sizes().vec();
-  if (of_positions(spec)) return image_of(by_output, size);
+  if (of_positions(spec)) return image_of(product(added, dy, w), size);
+  const at::Tensor by_output = at::mm(dy, w);
   const std::int64_t channels = size[1], positions = c10::multiply_integers(size) / channels;
-  at::Tensor rows = at::zeros({positions, channels}, at::kFloat);
+  at::Tensor rows = added.defined() ? rows_of(added).to(at::kFloat, false, true)
+                                    : at::zeros({positions, channels}, at::kFloat);
   const Reads reads(spec, like, grad.sizes().vec());
   const std::int64_t taps = reads.taps(), outputs = by_output.size(0);
   const float* const from = by_output.const_data_ptr<float>();

@@ -27,8 +27,9 @@ at::Tensor matmul_conv(const ConvSpec& spec, const at::Tensor& x, const at::Tens
                        const at::Tensor& bias, const at::Tensor& residual);
 at::Tensor matmul_conv_weight_grad(const ConvSpec& spec, const at::Tensor& x,
                                    const at::Tensor& grad);
-// `like`: an image of the wanted size.
+// `like`: an image of the wanted size; `added`, of that size too, may be undefined.
 at::Tensor matmul_conv_input_grad(const ConvSpec& spec, const at::Tensor& grad,
-                                  const at::Tensor& weight, const at::Tensor& like);
+                                  const at::Tensor& weight, const at::Tensor& like,
+                                  const at::Tensor& added);
 
 }  // namespace sluice

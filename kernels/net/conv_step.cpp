@@ -213,9 +213,9 @@ void ConvStep::backward(Frame& f, const at::Tensor& grad) const {
     }
   } else if (w.way == ConvWay::matmul) {
     f.add_parameter_grad(weight, matmul_conv_weight_grad(spec, x, grad));
+    at::Tensor& dx = f.grads[inputs[0]];  // added to what is there, as above
     if (wanted)
-      f.add_grad(inputs[0],
-                 matmul_conv_input_grad(spec, grad, f.weight(weight), x).to(x.scalar_type()));
+      dx = matmul_conv_input_grad(spec, grad, f.weight(weight), x, dx).to(x.scalar_type());
   } else if (w.way == ConvWay::thin) {
     f.add_parameter_grad(weight, thin_conv_weight_grad(spec, x, grad));
     if (wanted) f.add_grad(inputs[0], f.net->laid_out(thin_conv_input_grad(spec, grad, w.cast)));

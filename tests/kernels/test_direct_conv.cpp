@@ -226,7 +226,10 @@ void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products 
   CHECK(relative(matmul_conv(s, x, w32, b, {}), expected) < 1e-5);
   CHECK(relative(matmul_conv(s, x, w32, {}, residual), expected - b.view(bias_size) + residual) <
         1e-5);
-  CHECK(relative(matmul_conv_input_grad(s, g, w32, x), dx) < 1e-5);
+  CHECK(relative(matmul_conv_input_grad(s, g, w32, x, {}), dx) < 1e-5);
+  const at::Tensor left = at_the_end(sines(x_size, 6, type)), kept = left.clone();
+  CHECK(relative(matmul_conv_input_grad(s, g, w32, x, left), dx + left) < 1e-5);
+  CHECK(at::equal(left, kept));
   CHECK(relative(matmul_conv_weight_grad(s, x, g), dw) < 1e-5);
 }
 
