@@ -931,6 +931,41 @@ TEST_CASE("weights that a training's bundle loads at first are its network's, a 
   check_refused(training_refused(config), "a layer that is added to this network");
 }
 
+TEST_CASE("weights of another network are refused where nothing else is loaded") {
+  json config = training();
+  config["other"] = config["network_def"];
+  config["initialize"] = {"$monai.networks.utils.copy_model_state(@network, @other.state_dict())"};
+  check_refused(
+      training_refused(config),
+      "copy_model_state: no counterpart: weights that it takes over from another network");
+  config["initialize"].push_back("$@network.load_state_dict(torch.load('models/w.pt'))");
+  CHECK(training_graph(config)["models"]["net"]["weights"].get<std::string>().ends_with("/w.pt"));
+}
+
+TEST_CASE("a fall over all steps of a run goes by epochs, one over as many epochs is refused") {
+  json config = training();
+  config["epochs"] = config["trainer"]["max_epochs"];
+  config["batch_size"] = 2;
+  config["loader"] = config["trainer"]["train_data_loader"];
+  config["trainer"]["max_epochs"] = "@epochs";
+  config["trainer"]["train_data_loader"] = "@loader";
+  config["scheduler"] = {{"_target_", "torch.optim.lr_scheduler.PolynomialLR"},
+                         {"optimizer", "@optimizer"},
+                         {"total_iters", "$(@epochs * len(@loader.dataset)) / @batch_size"},
+                         {"power", 2.0}};
+  json& handlers = config["trainer"]["train_handlers"];
+  handlers.push_back({{"_target_", "LrScheduleHandler"}, {"lr_scheduler", "@scheduler"}});
+  check_refused(training_refused(config), "len(@loader.dataset)");
+  handlers.back()["epoch_level"] = false;
+  const json step = training_graph(config)["nodes"]["step"];
+  CHECK(step["lr_schedule"] == "polynomial");
+  CHECK(step["power"] == 2.0);
+  CHECK_FALSE(step.contains("epoch_level"));
+  CHECK_FALSE(step.contains("total_steps"));
+  config["scheduler"]["total_iters"] = "$(@batch_size * len(@loader.dataset)) / @batch_size";
+  check_refused(training_refused(config), "len(@loader.dataset)");
+}
+
 TEST_CASE("what of a sampling program is not known is refused with its place") {
   const Bundle b;
   const auto refused = [&](const char* key, const json& value, const char* why) {

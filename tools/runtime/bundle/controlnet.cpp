@@ -35,6 +35,15 @@ void Translator::lead(const Item& trainer) {
   const std::string kind = last_name(trainer.target()), comment = comment_of(trainer);
   report.add(trainer, kind, Fate::translated, "the nodes of the graph; the script's text is known");
   precision(trainer);
+  const Value settings = values.of(trainer, "hyper_kwargs");
+  const auto setting = [&](const char* name) {
+    for (const auto& [key, value] : settings.entries)
+      if (key == name) return value.json().value_or(Json());
+    return Json();
+  };
+  const Json weight = setting("weighted_loss"), weighted = setting("weighted_loss_label");
+  if (!weight.is_number() || !weighted.is_array())
+    return missing(trainer, "hyper_kwargs say no weighted_loss and weighted_loss_label", true);
   std::vector<Value> effects;
   asked_for_.clear();
   required(trainer, effects);
@@ -45,13 +54,6 @@ void Translator::lead(const Item& trainer) {
   if (net_body["type"] != "diffusion_model_unet_maisi" || its_body["type"] != "controlnet_maisi")
     return missing(trainer, "its networks are not MAISI's", true);
   net_body["additional_residuals"] = true;
-  const bool begins_as_copy = std::any_of(
-      effects.begin(), effects.end(), [](const Value& v) { return v.name == "copy_model_state"; });
-  if (begins_as_copy && !its_body.contains("weights") && net_body.contains("weights")) {
-    for (const char* key : {"weights", "weights_key"})
-      if (net_body.contains(key)) its_body[key] = net_body[key];
-    its_body["partial"] = true;
-  }
   if (const auto epochs = values.of(trainer, "max_epochs").json()) graph.run["epochs"] = *epochs;
   look_at_calls();
   handlers(values.of(trainer, "train_handlers"), true);
@@ -70,14 +72,7 @@ void Translator::lead(const Item& trainer) {
     body["in"] = last;
     last = add_node(name, std::move(body), comment);
   };
-  const Value settings = values.of(trainer, "hyper_kwargs");
-  const auto setting = [&](const char* name) {
-    for (const auto& [key, value] : settings.entries)
-      if (key == name) return value.json().value_or(Json());
-    return Json();
-  };
-  const Json weight = setting("weighted_loss"), weighted = setting("weighted_loss_label");
-  const bool weighs = weight.is_number() && weight > 1;
+  const bool weighs = weight > 1;
   const std::size_t halvings =
       param_of(its_body, catalogue_, "conditioning_embedding_num_channels").size() - 1;
   if (weighs) {
@@ -110,8 +105,9 @@ void Translator::lead(const Item& trainer) {
                "scale_factor=NUMBER",
                true);
   const Value scheduler = values.of(trainer, "noise_scheduler");
-  if (!noise_schedule(scheduler, "diffusion_prepare_batch", noisy))
+  if (!noise_schedule(scheduler, "diffusion_prepare_batch", noisy) || noisy["scheduler"] == "rflow")
     missing(trainer, "its noise_scheduler is " + scheduler.describe(), true);
+  noisy.erase("prediction_type");  // it is the noise that the script has the network say
   next("noisy", std::move(noisy));
   Json residuals = Json::array(), inputs = {"noisy", "timesteps"};
   for (std::int64_t i = 0; i < skips_of(its_body, catalogue_); ++i)

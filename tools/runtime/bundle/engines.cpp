@@ -158,7 +158,8 @@ void Translator::look_at_calls() {
         if (v.name == "writer") writers_["." + v.items[0].text()] = last_name(v.items[1].name);
         if (v.name == "load" && class_name(v.item->target()) == "CheckpointLoader")
           weights(*v.item);
-        if (v.name == "weights" || v.name == "append" || v.name == "normal_init")
+        if (v.name == "weights" || v.name == "append" || v.name == "normal_init" ||
+            v.name == "copy_model_state")
           calls_.emplace_back(item, v);
       } catch (const Refused& refused) {
         report.add(*item, key, Fate::missing, refused.what());
@@ -168,6 +169,9 @@ void Translator::look_at_calls() {
 }
 
 void Translator::finish() {
+  // What is loaded first: weights that are copied count where nothing is.
+  std::stable_partition(calls_.begin(), calls_.end(),
+                        [](const auto& call) { return call.second.name == "weights"; });
   for (const auto& [line, call] : calls_) {
     const std::string comment = comment_of(*call.item);
     const auto model = std::find_if(graph.models.begin(), graph.models.end(),
@@ -178,6 +182,9 @@ void Translator::finish() {
       loaded(call, body);
     else if (call.name == "normal_init" && body.value("init", "") != "normal")
       report.add(*line, "normal_init", Fate::missing, "known where the network is named", true);
+    else if (call.name == "copy_model_state" && !body.contains("weights"))
+      report.add(*line, call.name, Fate::missing, "weights that it takes over from another network",
+                 true);
     else if (call.name == "append" && model->name == "net")  // else a generator's: gan() has said
       report.add(*line, "add_module", Fate::missing, "a layer that is added to this network", true);
   }
@@ -591,7 +598,8 @@ void Translator::schedule(const Item& handler) {
     const auto equals = word.find('=');
     const std::string key = word.substr(0, equals),
                       here = equals == std::string::npos ? word : word.substr(equals + 1);
-    if (name == "PolynomialLR" && key == "total_iters" && is_steps_of_run(item.find(key))) {
+    if (name == "PolynomialLR" && key == "total_iters" && step_.contains("epoch_level") &&
+        is_steps_of_run(item.find(key))) {
       report.add(*item.find(key), name + "." + key, Fate::replaced,
                  "the whole run, epoch by epoch: its steps are counted when the data are read");
       step_.erase("epoch_level");

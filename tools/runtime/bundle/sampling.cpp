@@ -97,8 +97,16 @@ bool Translator::sampled_network(const Value* given, const std::string& name,
     if (body["type"] != "autoencoder_kl") return false;
     body["part"] = name;
   }
-  for (const Value& v : effects)
-    if (v.name == "weights" && v.item->id == given->item->id) loaded(v, body);
+  const auto load_those_of = [&](const Item& loading) {
+    for (const Value& v : effects)
+      if (v.name == "weights" && v.item->id == loading.id) loaded(v, body);
+    return body.contains("weights");
+  };
+  if (load_those_of(*given->item)) return true;
+  for (const Value& v : effects)  // what has the same names in another network
+    if (v.name == "copy_model_state" && v.item->id == given->item->id &&
+        load_those_of(*v.items[0].item))
+      body["partial"] = true;
   return true;
 }
 

@@ -761,6 +761,7 @@ struct Evaluation {
       refuse("copy_model_state() of other than a network and a network's state_dict()");
     Value v = of_kind(Sort::effect, "copy_model_state");
     v.item = to->item;
+    v.items = {*from};
     return v;
   }
 

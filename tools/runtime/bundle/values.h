@@ -57,8 +57,8 @@ struct Value {
     element,  // of `paths`, within a comprehension
     file,     // name: one that is opened
     lambda,   // expr
-    effect,   // name: run, seed, cudnn_benchmark, load, timesteps, weights, append, save, none;
-              // plain: its value; item: of whom
+    effect,   // name: run, seed, cudnn_benchmark, load, timesteps, weights, copy_model_state,
+              // append, save, none; plain: its value; item: of whom; items: what it is given
     bound,    // name: a method that is not called yet; item: of whom
     made,     // images that a sampler makes: item, and what it was given in `entries`; plain: how
               // many axes were left out in front
