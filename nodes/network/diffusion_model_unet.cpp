@@ -113,11 +113,13 @@ struct DiffusionUNet final : ImageNetwork<DiffusionUNet<variant>> {
     s.param(
          "include_top_region_index_input", &Params::include_top_region_index_input,
          "A further input, \"top_region_index_tensor\" [N, 4]: the image's uppermost part of the "
-         "body, 1 at its number and 0 at others.")
+         "body, 100 at its number and 0 at others for MAISI's weights.")
         .param("include_bottom_region_index_input", &Params::include_bottom_region_index_input,
-               "A further input, \"bottom_region_index_tensor\" [N, 4]: its lowest part.")
-        .param("include_spacing_input", &Params::include_spacing_input,
-               "A further input, \"spacing_tensor\" [N, 3]: its voxels' extents.");
+               "A further input, \"bottom_region_index_tensor\" [N, 4]: its lowest part, as above.")
+        .param(
+            "include_spacing_input", &Params::include_spacing_input,
+            "A further input, \"spacing_tensor\" [N, 3]: its voxels' extents, in hundredths of a "
+            "millimetre for MAISI's weights.");
   }
 };
 
