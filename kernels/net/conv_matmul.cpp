@@ -87,7 +87,7 @@ at::Tensor columns(const ConvSpec& spec, const at::Tensor& x) {
 
 // Found with tools/bench/network.cpp, layers of 64 to 512 channels, 2-D and 3-D: the more positions
 // share weights in another order, the sooner that order pays. Single positions have no columns to
-// be made, so that float32's never pay for it.
+// be made, so that float32's never pay for it; bfloat16's would be copied as float32 first.
 bool matmul_conv_pays(const ConvSpec& spec, at::ScalarType type, Products products,
                       std::int64_t positions) {
   struct Threshold {
@@ -97,8 +97,9 @@ bool matmul_conv_pays(const ConvSpec& spec, at::ScalarType type, Products produc
   constexpr Threshold pairs[]{{1 << 16, 512, 128}, {1 << 16, 2048, 256}, {1 << 16, 1024, 512}},
       numbers[]{{1 << 12, 0, any}, {1 << 16, 2048, 1024}, {1 << 16, 512, 1024}};
   if (spec.transposed || spec.groups != 1) return false;
-  const int kind = of_positions(spec) ? 0 : winograd_fits(spec, type, products) ? 1 : 2;
-  const Threshold& t = (numbers_a_word(products) == 2 ? pairs : numbers)[kind];
+  const bool as_pairs = numbers_a_word(products) == 2, copied = !as_pairs && type != at::kFloat;
+  const int kind = of_positions(spec) && !copied ? 0 : winograd_fits(spec, type, products) ? 1 : 2;
+  const Threshold& t = (as_pairs ? pairs : numbers)[kind];
   std::int64_t weights = spec.in * spec.out;
   for (const std::int64_t k : spec.kernel) weights *= k;
   return weights >= t.weights && positions <= t.positions && t.a_position * positions <= weights;

@@ -320,6 +320,19 @@ TEST_CASE("direct convolutions of groups, of which some have no weights, equal L
   }
 }
 
+TEST_CASE("single positions are products of matrices wherever they are float32's, else a few") {
+  const ConvSpec one = spec(false, 64, 64, {1, 1, 1}, {1, 1, 1}),
+                 wide = spec(false, 512, 512, {1, 1, 1}, {1, 1, 1});
+  for (const Products p : {Products::avx2, Products::avx512, Products::pairs}) {
+    CAPTURE(static_cast<int>(p));
+    const bool numbers = p != Products::pairs;
+    if (numbers) CHECK(matmul_conv_pays(one, at::kFloat, p, 1 << 24));
+    CHECK_FALSE(matmul_conv_pays(one, at::kBFloat16, p, 1 << 24));
+    CHECK_FALSE(matmul_conv_pays(wide, at::kBFloat16, p, 1 << 24));
+    CHECK(matmul_conv_pays(wide, at::kBFloat16, p, 128));
+  }
+}
+
 TEST_CASE("direct convolutions give equal bits for any number of threads") {
   ConvSpec depthwise = spec(false, 35, 35, {3, 3, 3}, {2, 2, 2});
   depthwise.groups = 35;
