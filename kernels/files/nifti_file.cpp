@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/letter_case.h"
 #include "kernels/base/reverse_axes.h"
 #include "kernels/files/gzip.h"
 
@@ -15,19 +16,25 @@ struct Names {
   std::filesystem::path header, voxels;
 };
 
-// "a.img.gz" and "a.hdr.gz" name the same pair.
+bool is_named_gz(const std::filesystem::path& path) {
+  return lower_case(path.extension().string()) == ".gz";
+}
+
+// "a.img.gz" and "a.hdr.gz" name the same pair, and so do "A.IMG" and "A.HDR".
 Names names_of(const std::filesystem::path& path) {
-  const bool gz = path.extension() == ".gz";
+  const bool gz = is_named_gz(path);
   std::filesystem::path stem = gz ? std::filesystem::path(path).replace_extension() : path;
-  if (stem.extension() != ".hdr" && stem.extension() != ".img") return {path, path};
-  const auto half = [&](const char* extension) {
-    return stem.replace_extension(extension).string() + (gz ? ".gz" : "");
+  const std::string given = stem.extension().string(), lower = lower_case(given);
+  if (lower != ".hdr" && lower != ".img") return {path, path};
+  const auto half = [&](const std::string& extension) {
+    stem.replace_extension(given == lower ? extension : upper_case(extension));
+    return stem.string() + (gz ? path.extension().string() : "");
   };
   return {half(".hdr"), half(".img")};
 }
 
 void check_name(const FileBytes& file, const std::filesystem::path& path) {
-  const bool named_gz = path.extension() == ".gz";
+  const bool named_gz = is_named_gz(path);
   if (named_gz != is_gzip(file.view()))
     throw DataError(path.string() + (named_gz ? ": is named .gz but is not compressed"
                                               : ": is gzip data; its name must end in .gz"));

@@ -2,8 +2,6 @@
 
 #include <ATen/Functions.h>
 
-#include <cctype>
-
 #include "engine/base/error.h"
 #include "engine/base/letter_case.h"
 #include "kernels/files/bmp.h"
@@ -25,7 +23,6 @@ using Reader = Volume (*)(const std::filesystem::path&, at::ScalarType, const Re
 struct Extension {
   const char* text;
   Reader read;
-  bool any_case;
 };
 
 // An array of one to three axes, [1, ...]; a file does not say which of them are channels.
@@ -42,21 +39,18 @@ Volume read_array(const std::filesystem::path& path, at::ScalarType dtype, const
 }
 
 const Extension extensions[] = {
-    {".nii", read_nifti, false},      {".nii.gz", read_nifti, false},
-    {".nrrd", read_nrrd, false},      {".nhdr", read_nrrd, false},
-    {".mhd", read_meta_image, false}, {".hdr", read_nifti, false},
-    {".img", read_nifti, false},      {".hdr.gz", read_nifti, false},
-    {".img.gz", read_nifti, false},   {".mha", read_meta_image, false},
-    {".png", read_png, true},         {".jpg", read_jpeg, true},
-    {".jpeg", read_jpeg, true},       {".bmp", read_bmp, true},
-    {".tif", read_tiff, true},        {".tiff", read_tiff, true},
-    {".npy", read_array, false},
+    {".nii", read_nifti},      {".nii.gz", read_nifti},   {".nrrd", read_nrrd},
+    {".nhdr", read_nrrd},      {".mhd", read_meta_image}, {".hdr", read_nifti},
+    {".img", read_nifti},      {".hdr.gz", read_nifti},   {".img.gz", read_nifti},
+    {".mha", read_meta_image}, {".png", read_png},        {".jpg", read_jpeg},
+    {".jpeg", read_jpeg},      {".bmp", read_bmp},        {".tif", read_tiff},
+    {".tiff", read_tiff},      {".npy", read_array},
 };
 
 const Extension* extension_of(const std::filesystem::path& path) {
-  const std::string name = path.filename().string(), lower = lower_case(name);
+  const std::string name = lower_case(path.filename().string());  // "C.NII.GZ" as well
   for (const Extension& e : extensions)
-    if ((e.any_case ? lower : name).ends_with(e.text)) return &e;
+    if (name.ends_with(e.text)) return &e;
   return nullptr;
 }
 

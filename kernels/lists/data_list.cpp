@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/base/letter_case.h"
 #include "kernels/files/file_io.h"
 #include "kernels/lists/numpy_random.h"
 
@@ -77,7 +78,7 @@ DataList pick(const DataList& all, const std::vector<std::size_t>& indices) {
 
 std::string file_stem(const fs::path& path) {
   fs::path name = path.filename();
-  if (name.extension() == ".gz") name = name.stem();
+  if (lower_case(name.extension().string()) == ".gz") name = name.stem();
   return name.stem().string();
 }
 

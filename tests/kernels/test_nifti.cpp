@@ -13,6 +13,7 @@
 #include "engine/base/error.h"
 #include "kernels/files/gzip.h"
 #include "kernels/files/nifti.h"
+#include "kernels/lists/data_list.h"
 #include "tests/temporary_folder.h"
 
 using namespace sluice;
@@ -116,6 +117,23 @@ void check_round_trip(const TemporaryFolder& folder, std::int16_t code, const st
 }
 
 }  // namespace
+
+TEST_CASE("Names in capitals are names of volumes, and of a pair's halves") {
+  const TemporaryFolder folder;
+  Made m = counting({3, 2});
+  const at::Tensor expected = read_nifti(folder.write("a.nii", m.bytes)).data;
+  CHECK(read_volume(folder.write("C.NII.GZ", compressed(m.bytes))).data.equal(expected));
+  CHECK(contains(why_not(folder.write("D.NII.GZ", m.bytes)), "is named .gz but is not compressed"));
+  CHECK(file_stem("x/C.NII.GZ") == "C");
+  m.bytes[345] = 'i';
+  m.put<float>(108, 0);
+  const Bytes head(m.bytes.begin(), m.bytes.begin() + 348);
+  const Bytes voxels(m.bytes.begin() + 352, m.bytes.end());
+  folder.write("P.HDR", head);
+  CHECK(read_volume(folder.write("P.IMG", voxels)).data.equal(expected));
+  folder.write("Q.hdr.gz", compressed(head));
+  CHECK(read_volume(folder.write("Q.img.gz", compressed(voxels))).data.equal(expected));
+}
 
 TEST_CASE("Every scalar datatype is read, in both byte orders, versions and compressions") {
   TemporaryFolder folder;
