@@ -21,8 +21,8 @@ void CaseMetricBase::add(const Sample& sample) {
   const at::Tensor pred = batched(sample, keys[0]), truth = batched(sample, keys[1]);
   if (pred.size(0) != truth.size(0) || pred.sizes().slice(2) != truth.sizes().slice(2) ||
       !channels_fit(pred.size(1), truth.size(1)))
-    throw DataError(sample.name + ": the prediction " + list_text(pred.sizes()) +
-                    " and the label " + list_text(truth.sizes()) + " do not fit");
+    throw DataError("the prediction " + list_text(pred.sizes()) + " and the label " +
+                    list_text(truth.sizes()) + " do not fit");
   const auto& meta = sample.at(keys[1]).meta;
   for (std::int64_t n = 0; n < pred.size(0); ++n) {
     const bool each = std::ssize(meta) == pred.size(0);
@@ -31,11 +31,16 @@ void CaseMetricBase::add(const Sample& sample) {
                      meta[each ? static_cast<std::size_t>(n) : 0].get(),
                      sample.name + (pred.size(0) > 1 ? " (member " + std::to_string(n) + ")" : ""),
                      {}};
-    const Case c = prepared(given);
-    const Row found = row(c);
+    Row found;
+    try {
+      found = row(prepared(given));
+    } catch (const DataError& e) {
+      if (pred.size(0) == 1) throw;
+      throw DataError("member " + std::to_string(n) + ": " + e.what());
+    }
     const auto values = static_cast<std::int64_t>(found.values.size() / numbers());
     const std::int64_t classes = found.by_class ? found.first + values : 0;
-    append(found.values, classes, found.first, c.name);
+    append(found.values, classes, found.first, given.name);
   }
 }
 
@@ -44,8 +49,7 @@ at::Tensor CaseMetricBase::batched(const Sample& sample, const std::string& key)
   const std::int64_t axes = common().spatial_dims;
   if (t.defined() && t.dim() == axes + 1) return t.unsqueeze(0);
   if (t.defined() && t.dim() == axes + 2) return t;
-  throw DataError(sample.name + ": field \"" + key + "\" " +
-                  (t.defined() ? list_text(t.sizes()) + " " : "") +
+  throw DataError("field \"" + key + "\" " + (t.defined() ? list_text(t.sizes()) + " " : "") +
                   "is neither a sample nor a batch of " + std::to_string(axes) +
                   " spatial axes, as spatial_dims says");
 }

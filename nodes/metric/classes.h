@@ -28,16 +28,15 @@ inline Classified classified(const Sample& sample, const std::vector<std::string
   }
   if (truth.dim() == 2 && truth.size(1) == 1) truth = truth.squeeze(1);
   if (scores.dim() != 2 || truth.dim() != 1 || truth.size(0) != scores.size(0))
-    throw DataError(sample.name + ": \"" + keys[0] + "\" " + list_text(scores.sizes()) + " and \"" +
-                    keys[1] + "\" " + list_text(truth.sizes()) +
-                    " are not [N, C] scores and [N] classes");
+    throw DataError("\"" + keys[0] + "\" " + list_text(scores.sizes()) + " and \"" + keys[1] +
+                    "\" " + list_text(truth.sizes()) + " are not [N, C] scores and [N] classes");
   scores = scores.contiguous();
   truth = truth.contiguous();
   const std::int64_t classes = scores.size(1) == 1 ? 2 : scores.size(1);
   for (std::int64_t n = 0; n < truth.size(0); ++n)
     if (const auto t = truth.const_data_ptr<std::int64_t>()[n]; t < 0 || t >= classes)
-      throw DataError(sample.name + " (member " + std::to_string(n) + "): class " +
-                      std::to_string(t) + "; there are 0 to " + std::to_string(classes - 1));
+      throw DataError("member " + std::to_string(n) + ": class " + std::to_string(t) +
+                      "; there are 0 to " + std::to_string(classes - 1));
   return {scores, truth};
 }
 
@@ -51,7 +50,7 @@ inline Labelled labelled(const Sample& sample, const std::vector<std::string>& k
   if (scores.sizes() == truth.sizes() && scores.dim() <= 2 && scores.size(-1) > 1) {
     const at::Tensor here = truth.to(at::kCPU, at::kDouble);
     if (here.ne(0).logical_and(here.ne(1)).any().item<bool>())
-      throw DataError(sample.name + ": \"" + keys[1] + "\" " + list_text(truth.sizes()) +
+      throw DataError("\"" + keys[1] + "\" " + list_text(truth.sizes()) +
                       " has values other than 0 and 1");
     const std::int64_t columns = scores.size(-1);
     return {scores.detach().to(at::kCPU, at::kFloat).reshape({-1, columns}),

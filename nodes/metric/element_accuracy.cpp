@@ -32,11 +32,11 @@ struct ElementAccuracy final : RowMetric {
     if (p.argmax) {
       if (label.dim() == 1 && pred.dim() == 2) label = label.unsqueeze(1);
       if (pred.dim() < 2 || pred.dim() != label.dim() || label.size(1) != 1)
-        throw unlike(sample, pred, label);
+        throw unlike(pred, label);
       // A wrong class is wrong in two masks: its own and the true one's.
       wrong = 2 * pred.argmax(1, true).ne(label.to(pred.device(), at::kLong)).sum().item<double>();
     } else {
-      if (pred.sizes() != label.sizes()) throw unlike(sample, pred, label);
+      if (pred.sizes() != label.sizes()) throw unlike(pred, label);
       wrong = pred.ne(label.to(pred.device())).sum().item<double>();
     }
     append({all - wrong, all}, 2, 0, sample.name);
@@ -54,10 +54,9 @@ struct ElementAccuracy final : RowMetric {
   const MetricParams& common() const override { return p; }
 
  private:
-  DataError unlike(const Sample& sample, const at::Tensor& pred, const at::Tensor& label) const {
-    return DataError(sample.name + ": \"" + p.keys[0] + "\" " + list_text(pred.sizes()) +
-                     " and \"" + p.keys[1] + "\" " + list_text(label.sizes()) +
-                     " do not belong together");
+  DataError unlike(const at::Tensor& pred, const at::Tensor& label) const {
+    return DataError("\"" + p.keys[0] + "\" " + list_text(pred.sizes()) + " and \"" + p.keys[1] +
+                     "\" " + list_text(label.sizes()) + " do not belong together");
   }
 };
 

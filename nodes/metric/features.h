@@ -30,9 +30,8 @@ class FeatureMetric : public RowMetric {
   void add(const Sample& sample) final {
     const at::Tensor &pred = sample.tensor(p.keys[0]), &truth = sample.tensor(p.keys[1]);
     if (pred.sizes() != truth.sizes() || pred.dim() < 2)
-      throw DataError(sample.name + ": \"" + p.keys[0] + "\" " + list_text(pred.sizes()) +
-                      " and \"" + p.keys[1] + "\" " + list_text(truth.sizes()) +
-                      " are not [N, features] both");
+      throw DataError("\"" + p.keys[0] + "\" " + list_text(pred.sizes()) + " and \"" + p.keys[1] +
+                      "\" " + list_text(truth.sizes()) + " are not [N, features] both");
     const auto host = [](const at::Tensor& t) {
       return t.detach().to(at::kCPU, at::kDouble).flatten(1);
     };

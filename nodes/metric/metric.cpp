@@ -80,7 +80,7 @@ void RowMetric::append(const std::vector<double>& row, std::int64_t classes, std
                                  std::to_string(classes) + " classes");
   const bool same = classes == classes_ && first == first_ && std::ssize(row) == width_;
   if (!rows_.empty() && !same)
-    throw DataError(name + ": " + std::to_string(classes) + " classes, unlike the samples before");
+    throw DataError(std::to_string(classes) + " classes, unlike the samples before");
   classes_ = classes;
   first_ = first;
   width_ = std::ssize(row);

@@ -44,8 +44,7 @@ struct PanopticQuality final : CaseMetric<PanopticParams> {
 
   Row row(const Case& c) const override {
     const auto host = [&](const at::Tensor& t) {
-      if (t.size(0) != 2)
-        throw DataError(c.name + ": " + c10::str(t.sizes()) + " is not instances and classes");
+      if (t.size(0) != 2) throw DataError(c10::str(t.sizes()) + " is not instances and classes");
       return t.to(at::kCPU, at::kLong).flatten(1).contiguous();
     };
     const at::Tensor pred = host(c.pred), truth = host(c.truth);

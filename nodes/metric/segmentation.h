@@ -85,8 +85,7 @@ class SegmentationMetric : public CaseMetric<P> {
     if (!p.argmax || c.truth.size(0) == 1) return c;
     const auto classes = kernels::one_hot_classes(c.truth, c.counts);
     if (!classes)
-      throw DataError(c.name +
-                      ": the label's channels are no exclusive classes: set argmax to false");
+      throw DataError("the label's channels are no exclusive classes: set argmax to false");
     c.truth = *classes;
     return c;
   }
@@ -108,12 +107,8 @@ class SegmentationMetric : public CaseMetric<P> {
       return c.counts.defined() ? t.masked_select(c.counts.to(t.device())).view({t.size(0), -1})
                                 : t;
     };
-    try {
-      return p.argmax ? kernels::class_overlap(kept(c.pred), kept(c.truth), classes)
-                      : kernels::channel_overlap(kept(c.pred), kept(c.truth));
-    } catch (const DataError& e) {
-      throw DataError(c.name + ": " + e.what());
-    }
+    return p.argmax ? kernels::class_overlap(kept(c.pred), kept(c.truth), classes)
+                    : kernels::channel_overlap(kept(c.pred), kept(c.truth));
   }
 
   bool ignores_class_alone_;

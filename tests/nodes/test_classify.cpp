@@ -113,7 +113,7 @@ TEST_CASE("accuracy counts over batches and by class, and goes on after a checkp
       Driver("accuracy", {{"class_names", {"a"}}}).fire({batch(scores, classes_of({0, 1, 1}))}),
       Error);
   CHECK_THROWS_WITH_AS(whole.fire({batch(scores, classes_of({0, 1, 3}))}),
-                       "case (member 2): class 3; there are 0 to 2", DataError);
+                       "member 2: class 3; there are 0 to 2", DataError);
 }
 
 TEST_CASE("ignite's Accuracy of one-hot classes counts two wrong elements for a wrong class") {

@@ -513,16 +513,19 @@ TEST_CASE("dice_metric takes one channel without num_classes as a binary map") {
   CHECK(metric(got, "class_1") == 0.5);
 }
 
-TEST_CASE("dice_metric names a label value that is no class, and the sample") {
+TEST_CASE("dice_metric names a label value that is no class, and of a batch the member") {
   const auto [scores, label] = dice_inputs();
   at::Tensor wrong = label[0].clone();
   wrong.view(-1)[77] = 9;
   CHECK_THROWS_WITH_AS(Driver("dice_metric").fire({pair_of(scores[0], wrong)}),
-                       "case: the label has the value 9; classes are 0 to 2", DataError);
+                       "the label has the value 9; classes are 0 to 2", DataError);
   at::Tensor half = label[0].to(at::kFloat);
   half.view(-1)[3] = 0.5;
   CHECK_THROWS_WITH_AS(Driver("dice_metric").fire({pair_of(scores[0], half)}),
-                       "case: the label has the value 0.5; classes are 0 to 2", DataError);
+                       "the label has the value 0.5; classes are 0 to 2", DataError);
+  CHECK_THROWS_WITH_AS(
+      Driver("dice_metric").fire({pair_of(scores.narrow(0, 0, 2), at::stack({label[0], wrong}))}),
+      "member 1: the label has the value 9; classes are 0 to 2", DataError);
 }
 
 TEST_CASE("dice_metric says NaN where no sample had a class, and starts each epoch afresh") {

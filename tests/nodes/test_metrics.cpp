@@ -173,27 +173,26 @@ TEST_CASE("metrics refuse another number of classes and names for other classes 
     CAPTURE(type);
     Driver node(type);
     node.fire({pair_of(five, 0, 3)});
-    CHECK_THROWS_WITH_AS(node.fire({pair_of(four, 0, 3)}),
-                         "case: 4 classes, unlike the samples before", DataError);
+    CHECK_THROWS_WITH_AS(node.fire({pair_of(four, 0, 3)}), "4 classes, unlike the samples before",
+                         DataError);
     CHECK_THROWS_WITH_AS(Driver(type, {{"class_names", {"a", "b"}}}).fire({pair_of(five, 0, 3)}),
                          "class_names has 2 names for 5 classes", Error);
   }
   Driver dice("dice_metric");
   dice.fire({pair_of(boxes(), 0, 1)});
   const Pair two{boxes().pred.narrow(1, 0, 2), boxes().label.clamp_max(1)};
-  CHECK_THROWS_WITH_AS(dice.fire({pair_of(two, 1, 2)}),
-                       "case: 2 classes, unlike the samples before", DataError);
+  CHECK_THROWS_WITH_AS(dice.fire({pair_of(two, 1, 2)}), "2 classes, unlike the samples before",
+                       DataError);
   Driver named("dice_metric", {{"class_names", {"ground", "near", "far"}}});
   named.fire({pair_of(boxes(), 0, 1)});
   CHECK(named.flush()[2].first == "class_near");
 }
 
 TEST_CASE("a metric of images says by which parameter vectors are none") {
-  CHECK_THROWS_WITH_AS(
-      Driver("mae_metric").fire({pair_of(inputs("numbers"), 0, 3)}),
-      "case: field \"pred\" [3, 2] is neither a sample nor a batch of 3 spatial axes, "
-      "as spatial_dims says",
-      DataError);
+  CHECK_THROWS_WITH_AS(Driver("mae_metric").fire({pair_of(inputs("numbers"), 0, 3)}),
+                       "field \"pred\" [3, 2] is neither a sample nor a batch of 3 spatial axes, "
+                       "as spatial_dims says",
+                       DataError);
 }
 
 TEST_CASE("cumulative_average is the mean of what is finite, over a checkpoint too") {
@@ -253,7 +252,7 @@ TEST_CASE("metrics of label maps take a one-hot label as class indices") {
     indices.fire({pair_of(in, 0, 3)});
     check_same(one_hot.flush(), indices.flush());
     CHECK_THROWS_WITH_AS(overlapping.fire({pair_of({in.pred, at::ones_like(hot)}, 0, 1)}),
-                         "case: the label's channels are no exclusive classes: set argmax to false",
+                         "the label's channels are no exclusive classes: set argmax to false",
                          DataError);
   }
 }
