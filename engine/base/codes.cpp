@@ -328,9 +328,9 @@ R"(A network's "in_channels" is the number of channels of the field that enters 
 R"(Behind to_device samples may lie in a GPU's memory, and this node works on host memory. A graph is
 checked as if there were a GPU, so that it runs on any machine.)"},
   CodeText{"SL0609", "extents that a network cannot halve",
-R"(A U-Net halves its input between levels and doubles it on the way back; both meet only if every
-extent is a multiple of the product of the strides. In other software this is an error about
-tensor sizes in the middle of the first step.)"},
+R"(A U-Net halves its input between levels (or divides it by another stride) and doubles it on the
+way back. Both meet only if every extent is a multiple of the product of the strides. In other
+software this is an error about tensor sizes in the middle of the first step.)"},
   CodeText{"SL0610", "integers enter a network",
 R"(Networks take float32. load_image reads it by default ("dtype"); intensity transforms make it.)"},
   CodeText{"SL0611", "a field named twice",

@@ -260,12 +260,14 @@ void Walk::multiples(const GraphModel& m, const FieldInfo& f, const std::string&
     const auto step = product(*strides, static_cast<int>(a));
     if (f.extents[a] == 0 || f.extents[a] % step == 0) continue;
     const auto up = (f.extents[a] / step + 1) * step;
-    return error("SL0609", by,
-                 "network " + quoted(m.name) + " halves extents, so they must be multiples of " +
-                     std::to_string(step) + ", but axis " + std::to_string(a) + " of " +
-                     quoted(f.name) + " has " + std::to_string(f.extents[a]),
-                 "pad or crop to " + std::to_string(up) +
-                     (up > step ? " or " + std::to_string(up - step) : ""));
+    return error(
+        "SL0609", by,
+        "network " + quoted(m.name) +
+            ((step & (step - 1)) == 0 ? " halves extents" : " divides extents by its strides") +
+            ", so they must be multiples of " + std::to_string(step) + ", but axis " +
+            std::to_string(a) + " of " + quoted(f.name) + " has " + std::to_string(f.extents[a]),
+        "pad or crop to " + std::to_string(up) +
+            (up > step ? " or " + std::to_string(up - step) : ""));
   }
 }
 

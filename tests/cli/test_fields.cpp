@@ -288,6 +288,11 @@ TEST_CASE("a network's channels, dtype and extents are checked where they are kn
                                  "roi_size": 30 })")) ==
         "SL0609 nodes.infer.roi_size: network \"net\" halves extents, so they must be multiples of "
         "4, but axis 0 of \"infer.roi_size\" has 30 (pad or crop to 32 or 28)\n");
+  std::string thirds = graph(sized("32"));
+  thirds.replace(thirds.find("\"strides\": [2, 2]"), 17, "\"strides\": [3, 1]");
+  CHECK(said(thirds) ==
+        "SL0609 nodes.fwd.in: network \"net\" divides extents by its strides, so they must be "
+        "multiples of 3, but axis 0 of \"image\" has 32 (pad or crop to 33 or 30)\n");
   CHECK(said(graph(R"("hot": { "type": "as_discrete", "in": "load", "keys": "image",
                                "to_onehot": 3 },
                       "batch": { "type": "batch", "in": "hot" },
