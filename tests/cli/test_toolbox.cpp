@@ -124,4 +124,9 @@ TEST_CASE("two networks against each other, the judge with three steps a batch, 
   CHECK(t.weights("cut") == t.weights("whole"));
   REQUIRE(run("--out one --set nodes.judge_steps.times=1").code == 0);
   CHECK(t.weights("one") != t.weights("whole"));
+  // One makes images of numbers, the other was made for images of one size.
+  const auto advice = shell::run(
+      t.in_folder + "$SLUICE advise gan.json --seconds 1 --json --set run.epochs=100000");
+  REQUIRE_MESSAGE(advice.code == 0, advice.err);
+  CHECK(nlohmann::json::parse(advice.out).at("largest_patches").empty());
 }

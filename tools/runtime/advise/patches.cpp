@@ -11,11 +11,23 @@ namespace {
 
 constexpr std::int64_t step = 16, most = 2048;
 
+std::vector<std::int64_t> extents_of(const BuiltNetwork& network, std::int64_t n) {
+  return std::vector<std::int64_t>(static_cast<std::size_t>(network.spatial_axes()), n);
+}
+
+// Not so of one that makes images of numbers, or that was made for images of one size.
+bool has_patches(const BuiltNetwork& network) {
+  int sizes = 0;
+  for (std::int64_t n = step; n <= most; n += step)
+    sizes += network.unfit(extents_of(network, n)).empty();
+  return sizes > 1 && network.inputs()[0].kind == NetInput::Kind::image;
+}
+
 std::int64_t largest(BuiltNetwork& network, std::int64_t budget, MemoryPolicy::Kind kind) {
   const Net& net = network.net();
   std::int64_t fits = 0;
   for (std::int64_t n = step; n <= most; n += step) {
-    const std::vector<std::int64_t> extents(static_cast<std::size_t>(network.spatial_axes()), n);
+    const std::vector<std::int64_t> extents = extents_of(network, n);
     if (!network.unfit(extents).empty()) continue;
     Step::Size image{1, network.channels()};
     image.insert(image.end(), extents.begin(), extents.end());
@@ -45,7 +57,7 @@ std::vector<LargestPatch> largest_patches(const Graph& graph, std::int64_t bytes
                              ? Registry::global().make_network(m.spec->name, m.params)
                              : nullptr;
     auto* built = dynamic_cast<BuiltNetwork*>(network.get());
-    if (!built) continue;
+    if (!built || !has_patches(*built)) continue;
     LargestPatch p{m.name, built->spatial_axes(), bytes};
     if (const Json given = m.params.value("memory_budget", Json()); given.is_number())
       p.budget = given;

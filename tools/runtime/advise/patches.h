@@ -16,8 +16,8 @@ struct LargestPatch {
   std::int64_t kept = 0, light = 0, recomputed = 0, offloaded = 0;
 };
 
-// Of each network of `graph` that is trained and whose steps are known: within its memory_budget,
-// else within `bytes`.
+// Of each network of `graph` that is trained on images of any size and whose steps are known:
+// within its memory_budget, else within `bytes`.
 std::vector<LargestPatch> largest_patches(const Graph& graph, std::int64_t bytes);
 
 void print_patches(const std::vector<LargestPatch>& all);
