@@ -16,6 +16,11 @@ TEST_CASE("each value's run gives the weights of a run of its own") {
   CHECK(runs["path"] == "run.seed");
   CHECK(runs["runs"].size() == 2);
   CHECK(runs["runs"][1]["folder"] == "seed=2");
+  const auto report = shell::run(t.in_folder + "$SLUICE report all");
+  CHECK(report.code == 2);
+  CHECK(report.err ==
+        "error: all: its runs are no folds of nnU-Net's, which have one report; `sluice report "
+        "all/seed=1` is of one run, `sluice runs all` lists them all\n");
 }
 
 TEST_CASE("a value whose run fails leaves the others to their turn and gives its exit code") {

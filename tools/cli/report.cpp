@@ -5,12 +5,13 @@
 // every "<" is escaped, and the page's script shows it as text. A content security policy lets no
 // other script run and loads nothing. The picture is Graphviz's, without its links.
 #include "tools/cli/report.h"
-#include "engine/base/message.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <random>
 
+#include "engine/base/message.h"
 #include "engine/judge/dot.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/graphviz.h"
@@ -129,9 +130,33 @@ std::string html(const fs::path& folder, const fs::path& out) {
                 data);
 }
 
+// Refuses runs of `sluice run --each` that are no folds of nnU-Net's. What a run that was not begun
+// is, the others say.
+void must_be_folds(const fs::path& folder) {
+  const auto in = [](const fs::path& file, const char* key) {
+    const Json all = runs::read_json(file);
+    return all.is_object() ? all.value(key, Json()) : Json();
+  };
+  for (const Json& run : in(folder / "each.json", "runs")) {
+    const fs::path one = folder / runs::text(run, "folder");
+    const Json nodes = in(one / "graph.json", "nodes");
+    if (std::any_of(nodes.begin(), nodes.end(),
+                    [](const Json& node) { return runs::text(node, "type") == "nnunet"; }))
+      return;
+    if (!nodes.empty())
+      throw Error(
+          Exit::usage,
+          folder.string() +
+              ": its runs are no folds of nnU-Net's, which have one report; `sluice report " +
+              one.string() + "` is of one run, `sluice runs " + folder.string() +
+              "` lists them all");
+  }
+}
+
 // A folder of `sluice run --each`: the folds of one configuration on one page. In `result` what the
 // runtime, which reads the predictions, ended with.
 std::string folds_html(const fs::path& folder, const fs::path& out, int& result) {
+  must_be_folds(folder);
   const fs::path work = out.string() + ".part.d";
   fs::create_directories(work);
   result =
