@@ -518,6 +518,8 @@ TEST_CASE("A data command that cannot be meant is refused with what was meant") 
     CHECK_MESSAGE(r.err.find(why) != std::string::npos, r.err);
   };
   refused("chekc .", "did you mean \"check\"");
+  refused("chekc", "did you mean \"check\"");
+  refused("check", "name a folder or a graph: sluice data check DIR");
   refused("check nowhere", "nowhere: no such file or folder");
   refused("check . -o x", "--out is for index");
   refused("diff a b c", "two");

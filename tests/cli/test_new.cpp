@@ -201,7 +201,8 @@ TEST_CASE("new refuses what no graph can be right for") {
              {"segmentation png", 3, "written for NIfTI volumes"},
              {"segmentaton data", 2, "did you mean \"segmentation\"?"},
              {"segmentation data --weights run", 2, "--weights is for predictions"},
-             {"segmentation", 2, ""}});
+             {"segmentaton", 2, "did you mean \"segmentation\"?"},
+             {"segmentation", 2, "name a folder with data: sluice new segmentation DIR"}});
 }
 
 TEST_CASE("new segmentation of real data trains as it is") {

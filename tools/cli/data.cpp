@@ -14,6 +14,7 @@ int data(const Options& o) {
     return refuse("data can check, index and diff, not " + o.name +
                   (hint.empty() ? "" : "; " + hint));
   }
+  if (o.graphs.empty()) return refuse("name a folder or a graph: sluice data " + o.name + " DIR");
   if (o.name == "diff" && o.graphs.size() > 2) return refuse("diff compares two, not more");
   if (o.name != "index" && !o.out.empty()) return refuse("--out is for index");
   return run_in_runtime({{"command", "data"},

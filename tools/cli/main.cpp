@@ -432,7 +432,7 @@ void commands(CLI::App& app, Options& o) {
       ->required()
       ->option_text(
           "segmentation|classification|prediction|postprocessing|best_configuration|bundle");
-  starter->add_option("folder", o.data, "Folder with data")->required()->option_text("DIR");
+  starter->add_option("folder", o.data, "Folder with data")->option_text("DIR");
   starter->add_option("-o,--out", o.out, "The graph's file, a new one; else stdout")
       ->option_text("FILE");
   starter
@@ -480,7 +480,6 @@ void commands(CLI::App& app, Options& o) {
   data->add_option("what", o.graphs,
                    "A folder, or a graph, whose sources say which files; diff: a manifest or a "
                    "folder that has one, and what to hold it against, else the files as they are")
-      ->required()
       ->expected(1, CLI::detail::expected_max_vector_size)
       ->option_text("DIR|GRAPH...");
   data->add_option("-o,--out", o.out, "index: the manifest's file, else manifest.sha256 in DIR")

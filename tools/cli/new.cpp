@@ -67,6 +67,10 @@ int new_graph(const Options& options) {
         options.name + (hint.empty() ? "" : "; " + hint));
     return code(Exit::usage);
   }
+  if (options.data.empty()) {
+    print_error("name a folder with data: sluice new " + options.name + " DIR");
+    return code(Exit::usage);
+  }
   if (!options.predictors.empty() && options.name != "prediction") {
     print_error("--weights is for predictions");
     return code(Exit::usage);
