@@ -101,6 +101,16 @@ inline void require_spatial(const at::Tensor& t, const std::string& key, int lea
                                              : "X, Y] or [C, X, Y, Z]";
   throw shape_error(key, t, "; needed is [C, " + axes_text + " without an empty axis");
 }
+
+// What helps where field `key` has one number a sample and a network's output a vector of one.
+inline std::string as_vector(const std::string& key, const at::Tensor& t,
+                             const at::Tensor& output) {
+  if (!t.defined() || !output.defined() || t.dim() + 1 != output.dim() || output.dim() > 2 ||
+      output.size(-1) != 1)
+    return "";
+  return "; csv_list gives a vector of one by \"groups\": {\"" + key + "\": [\"" + key + "\"]}";
+}
+
 // A field that must hold an image.
 inline const Field& image_field(const Sample& sample, const std::string& key) {
   const Field& field = sample.at(key);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "kernels/loss/similarity.h"
+#include "nodes/fields.h"
 #include "nodes/loss/loss.h"
 
 namespace sluice {
@@ -118,7 +119,8 @@ class PairLoss : public LossOf<P> {
     const at::Tensor& truth = f.in().tensor(p.label_key);
     if (truth.sizes() != pred.sizes())
       throw DataError("\"" + p.label_key + "\" " + c10::str(truth.sizes()) +
-                      " has not the shape of the output, " + c10::str(pred.sizes()));
+                      " has not the shape of the output, " + c10::str(pred.sizes()) +
+                      as_vector(p.label_key, truth, pred));
     fits(pred);
   }
   virtual void fits(const at::Tensor& pred) const { (void)pred; }

@@ -22,7 +22,8 @@ void CaseMetricBase::add(const Sample& sample) {
   if (pred.size(0) != truth.size(0) || pred.sizes().slice(2) != truth.sizes().slice(2) ||
       !channels_fit(pred.size(1), truth.size(1)))
     throw DataError("the prediction " + list_text(pred.sizes()) + " and the label " +
-                    list_text(truth.sizes()) + " do not fit");
+                    list_text(truth.sizes()) + " do not fit" +
+                    as_vector(keys[1], sample.tensor(keys[1]), sample.tensor(keys[0])));
   const auto& meta = sample.at(keys[1]).meta;
   for (std::int64_t n = 0; n < pred.size(0); ++n) {
     const bool each = std::ssize(meta) == pred.size(0);
@@ -51,7 +52,8 @@ at::Tensor CaseMetricBase::batched(const Sample& sample, const std::string& key)
   if (t.defined() && t.dim() == axes + 2) return t;
   throw DataError("field \"" + key + "\" " + (t.defined() ? list_text(t.sizes()) + " " : "") +
                   "is neither a sample nor a batch of " + std::to_string(axes) +
-                  " spatial axes, as spatial_dims says");
+                  " spatial axes, as spatial_dims says" +
+                  as_vector(key, t, sample.tensor(common().keys[0])));
 }
 
 // What is reduced to one metric: a mean for each of its numbers.

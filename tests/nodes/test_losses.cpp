@@ -231,6 +231,9 @@ TEST_CASE("losses say what does not fit") {
   };
   CHECK(said("mse_loss", {}, a) ==
         "\"label\" [2, 1, 3, 3] has not the shape of the output, [2, 2, 3, 3]");
+  CHECK(said("mse_loss", {}, {at::zeros({4, 1}), at::zeros({4})}) ==
+        "\"label\" [4] has not the shape of the output, [4, 1]; csv_list gives a vector of one by "
+        "\"groups\": {\"label\": [\"label\"]}");
   CHECK(said("contrastive_loss", {}, images) ==
         "the output [2, 2, 5, 4, 6] is no [N, features] with N at least 1");
   CHECK(said("box_giou_loss", {}, images) ==

@@ -9,6 +9,7 @@
 #include "tests/nodes/drive.h"
 #include "tests/nodes/golden_train.h"
 #include "tests/nodes/on_device.h"
+#include "tests/temporary_folder.h"
 
 using namespace sluice;
 
@@ -188,11 +189,20 @@ TEST_CASE("metrics refuse another number of classes and names for other classes 
   CHECK(named.flush()[2].first == "class_near");
 }
 
-TEST_CASE("a metric of images says by which parameter vectors are none") {
-  CHECK_THROWS_WITH_AS(Driver("mae_metric").fire({pair_of(inputs("numbers"), 0, 3)}),
-                       "field \"pred\" [3, 2] is neither a sample nor a batch of 3 spatial axes, "
-                       "as spatial_dims says",
-                       DataError);
+TEST_CASE("a metric of images says by which parameter vectors are none, and how numbers are") {
+  const auto why = [](int axes, const Pair& in) {
+    return message_of([&] {
+      Driver("mae_metric", {{"spatial_dims", axes}}).fire({pair_of(in, 0, 3)});
+    });
+  };
+  CHECK(why(3, inputs("numbers")) ==
+        "field \"pred\" [3, 2] is neither a sample nor a batch of 3 spatial axes, as spatial_dims "
+        "says");
+  CHECK(why(0, {at::zeros({3, 1}), at::zeros({3})}) ==
+        "the prediction [3, 1] and the label [1, 3] do not fit; csv_list gives a vector of one by "
+        "\"groups\": {\"label\": [\"label\"]}");
+  CHECK(why(0, {at::zeros({3, 1}), at::zeros({3, 2})}) ==
+        "the prediction [3, 1] and the label [3, 2] do not fit");
 }
 
 TEST_CASE("cumulative_average is the mean of what is finite, over a checkpoint too") {
