@@ -171,6 +171,30 @@ TEST_CASE("new prediction with a run's overlapping regions keeps each as a chann
     CHECK(graph_of(loss).at("label").at("type") == "argmax");
 }
 
+TEST_CASE("new prediction refuses a network of images with other channels, where it can know") {
+  Workplace w;
+  nii::write_pair(w.at("data/b.nii"), "", {16, 16, 16}, {2, 2, 2});
+  const auto made = [&](const json& transform) {
+    const json scale{{"type", "scale_intensity"}, {"in", "load"}, {"keys", "image"}};
+    json nodes{{"cases", {{"type", "file_list"}, {"root", "data"}, {"pattern", "*.nii"}}},
+               {"load", {{"type", "load_image"}, {"in", "cases"}, {"keys", "image"}}},
+               {"scale", scale},
+               {"more", {{"in", "scale"}, {"keys", "image"}}},
+               {"batch", {{"type", "batch"}, {"in", "more"}}},
+               {"fwd", {{"type", "model"}, {"in", "batch"}, {"net", "net"}}}};
+    nodes["more"].update(transform);
+    const json net{{"type", "unet"},    {"spatial_dims", 3},  {"in_channels", 3},
+                   {"out_channels", 2}, {"channels", {4, 8}}, {"strides", json::array({2})}};
+    w.folder.write("run/graph.json", json{{"models", {{"net", net}}}, {"nodes", nodes}}.dump());
+    return w.run("new prediction data --weights run");
+  };
+  const auto refused = made({{"type", "orientation"}});
+  CHECK(refused.code == 3);
+  CHECK(refused.err.find("run: its network takes images of 3 channels, those of data have 1\n") !=
+        std::string::npos);
+  CHECK(made({{"type", "repeat_channel"}, {"repeats", 3}}).code == 0);
+}
+
 TEST_CASE("new names odd cases, and its graph leaves them out") {
   Workplace w;
   make_decathlon(w, 8, {16, 16, 16}, {1, 1, 1});

@@ -84,6 +84,31 @@ void follow(const Json& nodes, const std::string& reader, const Catalogue& catal
   throw DataError(t.folder + ": its graph.json has no load_image in front of \"" + reader + "\"");
 }
 
+bool keeps_channels(const Spec& spec) {
+  using Act = FieldRule::Act;
+  return !spec.rules.empty() &&
+         std::none_of(spec.rules.begin(), spec.rules.end(), [](const FieldRule& r) {
+           const bool cast = r.channels.empty() && !(r.dtype.empty() && r.when.empty());
+           return r.act == Act::gives || (r.act == Act::changes && !cast);
+         });
+}
+
+// How many the network takes, where these are the images' own; else 0.
+std::int64_t channels_of_images(const Trained& t, const Catalogue& catalogue) {
+  bool joined = t.keys.size() == 1;
+  for (const Json& node : t.transforms) {
+    const std::string type = node.value("type", "");
+    if (type == "concat_items")
+      joined = true;
+    else if (!keeps_channels(*catalogue.find(type)))
+      return 0;
+  }
+  const Spec* network = catalogue.find(t.network.value("type", ""));
+  const ParamSpec* p = network ? network->find_param("in_channels") : nullptr;
+  const Json n = joined && p ? t.network.value("in_channels", p->fallback) : Json();
+  return n.is_number_integer() ? n.get<std::int64_t>() : 0;
+}
+
 // "loss" where its sigmoid is of channels that are not one class a voxel.
 std::string overlapping_by(const Json& nodes, const Catalogue& catalogue) {
   for (const auto& [name, node] : nodes.items()) {
@@ -252,6 +277,7 @@ Trained read_trained(const fs::path& folder, const Catalogue& catalogue, const s
     t.network.erase(key);
   follow(nodes, reader.node, catalogue, t);
   find_window(nodes[reader.node], t);
+  t.channels = channels_of_images(t, catalogue);
   t.regions_by = overlapping_by(nodes, catalogue);
   return t;
 }
@@ -263,6 +289,11 @@ std::string prediction_graph(const Survey& s, const Recipe& r, const Trained* tr
     throw DataError(trained->folder + ": its network's images have " +
                     std::to_string(p.keys.size()) + " files a case, those of " + s.root.string() +
                     " have " + std::to_string(s.channel_files));
+  const auto channels = static_cast<std::int64_t>(s.channel_files) * s.geometries.front().channels;
+  if (trained && trained->channels > 0 && trained->channels != channels)
+    throw DataError(trained->folder + ": its network takes images of " +
+                    std::to_string(trained->channels) + " channels, those of " + s.root.string() +
+                    " have " + std::to_string(channels));
   p.remark = fmt::format(
       R"(  // Written by `sluice new` after a look at {}:
   // {} cases, median {} voxels of {} mm.
