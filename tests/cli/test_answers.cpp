@@ -142,6 +142,9 @@ TEST_CASE("inspect lists types and shows a page or JSON of one") {
   const auto page = shell::run("$SLUICE inspect rand_flip");
   CHECK(page.out.find("float in 0..1") != std::string::npos);
   CHECK(page.out.find("\"rand_flip\": { \"type\": \"rand_flip\", \"in\": ") != std::string::npos);
+  CHECK(shell::run("$SLUICE inspect regressor")
+            .out.find("gives  output_keys        of the model node: no image, float32") !=
+        std::string::npos);
   CHECK(json::parse(shell::run("$SLUICE inspect rand_flip --json").out).at("name") == "rand_flip");
   CHECK(json::parse(shell::run("$SLUICE inspect --json").out).size() > 1);
   CHECK(shell::run("$SLUICE inspect transform").out.find("rand_flip") != std::string::npos);

@@ -99,8 +99,15 @@ std::vector<std::string> line(const FieldRule& r) {
 
 std::vector<std::vector<std::string>> fields_of(const Spec& s) {
   std::vector<std::vector<std::string>> rows;
-  for (const FieldRule& r : s.rules)
-    if (auto row = line(r); !row.empty()) rows.push_back(std::move(row));
+  for (const FieldRule& r : s.rules) {
+    auto row = line(r);
+    // A network's output has the name that a node gives it, whatever its rule is called.
+    if (s.is_network && r.act == FieldRule::Act::gives)
+      row = {
+          "gives", "output_keys",
+          "of the model node: no image" + (given(r).empty() ? "" : ", " + given(r)) + condition(r)};
+    if (!row.empty()) rows.push_back(std::move(row));
+  }
   return rows;
 }
 
