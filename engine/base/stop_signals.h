@@ -10,10 +10,10 @@ namespace sluice {
 
 constexpr std::initializer_list<int> stop_signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
-// `checkpoint`: one is written before the end.
+// Begins a line of its own. `checkpoint`: one is written before the end.
 constexpr std::string_view stop_notice(bool checkpoint) {
-  return checkpoint ? "stopping: finishing the step, writing a checkpoint (again: at once)\n"
-                    : "stopping: finishing what has begun (again: at once)\n";
+  return checkpoint ? "\nstopping: finishing the step, writing a checkpoint (again: at once)\n"
+                    : "\nstopping: finishing what has begun (again: at once)\n";
 }
 
 // nohup ignores SIGHUP, and means it. SIGINT counts all the same: shells ignore it for what they

@@ -113,7 +113,7 @@ bool Session::can_resume() const {
 
 void Session::end_folder(const Outcome& outcome) {
   if (!can_resume())
-    warn(out_dir_.string() + ": was removed while the run went on; what it had written is gone");
+    warn(out_dir_.string() + ": was taken away while the run went on, with what it had written");
   const Json s = summary(outcome);
   folder_->write("summary.json", dump(s));
   folder_->write("profile.json", dump(profile()));

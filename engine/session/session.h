@@ -97,6 +97,7 @@ class Session final : public RunEvents {
   std::map<std::string, double> bytes_kept() const;               // a sample, on average; by cache
   const Resources& resources() const { return *resources_; }
   const std::filesystem::path& out_dir() const { return out_dir_; }
+  bool ends_with_checkpoint() const { return plan_->turns && !out_dir_.empty(); }
   bool can_resume() const;  // its folder is there, with what a run begins with
   const Ranks& ranks() const { return *ranks_; }
   Json where() const;  // "device": its name or "cpu"; "devices": how many share each batch

@@ -250,9 +250,29 @@ TEST_CASE("a folder that is taken from a run is missed at its end") {
                             "mv a b; kill -INT $p; wait $p");
   CHECK(r.code == 130);
   CHECK(
-      r.err.find("warning: a: was removed while the run went on; what it had written is gone\n") !=
+      r.err.find("warning: a: was taken away while the run went on, with what it had written\n") !=
       std::string::npos);
   CHECK(r.out.find("--resume") == std::string::npos);
+}
+
+TEST_CASE("a signal announces a checkpoint where the run writes one, and nowhere else") {
+  const TinyTraining t;
+  t.folder.write("made.json", R"({ "nodes": { "made": {
+    "type": "noise", "num_samples": 100000000, "shape": [1, 8, 8] } } })");
+  const auto said = [&](const std::string& command) {
+    const auto r = shell::run(t.in_folder + "rm -rf a; $SLUICE " + command +
+                              " --out a & p=$!\n"
+                              "until [ -s a/graph.json ]; do sleep 0.05; done\n"
+                              "sleep 0.5; kill -INT $p; wait $p");
+    CHECK(r.code == 130);
+    return r.err;
+  };
+  const std::string checkpoint = "\nstopping: finishing the step, writing a checkpoint (again: at ";
+  CHECK(said("run g.json --set run.epochs=100000").find(checkpoint) != std::string::npos);
+  CHECK(said("profile g.json --seconds 0 --set run.epochs=100000").find(checkpoint) !=
+        std::string::npos);
+  CHECK(said("run made.json").find("\nstopping: finishing what has begun (again: at once)\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("the summary's small numbers are not zeros") {

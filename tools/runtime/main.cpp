@@ -60,21 +60,15 @@ Options Options::from_json(const Json& j) {
   _exit(code);
 }
 
-static bool writes_checkpoint(const sluice::Json& request) {
-  return request.at("command") == "run" &&
-         (request.contains("out_base") || !request.value("out", "").empty() ||
-          !request.value("resume", "").empty());
-}
-
 // `signal`: the number of the signal that asks for the end, 0 until one comes.
 extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* signal) {
   using namespace sluice;
   if (argc < 2) return static_cast<int>(Exit::usage);
   exit_when_memory_is_out();
   try {
-    const Json request = Json::parse(argv[1]);
-    if (signal) obey(*signal, writes_checkpoint(request));
+    if (signal) obey(*signal);
     tune_allocator();
+    const Json request = Json::parse(argv[1]);
     if (request.at("command") == "apply") return apply_command(request);
     if (request.at("command") == "new") return new_command(request);
     if (request.at("command") == "folds") return folds_command(request);

@@ -63,7 +63,7 @@ void ProgressDisplay::loop() {
 void ProgressDisplay::tell_stop() {
   if (told_stop_ || !console_ || !console_->redraws() || !stopping_()) return;
   told_stop_ = true;
-  console_->say(stop_notice(!session_.out_dir().empty()));
+  console_->say(stop_notice(session_.ends_with_checkpoint()).substr(1));
 }
 
 void ProgressDisplay::measure() {

@@ -16,14 +16,14 @@ namespace {
 
 std::atomic<int> no_signal{0};
 std::atomic<std::atomic<int>*> received{&no_signal};
-std::atomic<bool> writes_checkpoint{false};
+std::atomic<bool> writes_checkpoint{false};  // the run that is on, at its end
 
 // The first signal asks for a cut, which ends with a checkpoint; the second ends the process.
 extern "C" void on_signal(int number) {
   if (received.load()->exchange(number) != 0) _exit(128 + number);
   if (live::Console::drawing()) return;  // then the display says it
   const std::string_view text = stop_notice(writes_checkpoint);
-  if (write(2, "\n", 1) < 0 || write(2, text.data(), text.size()) < 0) return;
+  if (write(2, text.data(), text.size()) < 0) return;
 }
 
 // Readings along a run, and its end where that is to come by a signal or by the clock. A signal
@@ -73,9 +73,8 @@ class Watch {
 int signal_received() { return *received.load(); }
 bool stopping() { return signal_received() != 0; }
 
-void obey(std::atomic<int>& signal, bool checkpoint) {
+void obey(std::atomic<int>& signal) {
   received = &signal;
-  writes_checkpoint = checkpoint;
   struct sigaction action {};
   action.sa_handler = on_signal;
   for (const int number : stop_signals)
@@ -83,6 +82,7 @@ void obey(std::atomic<int>& signal, bool checkpoint) {
 }
 
 Outcome run_for(Session& session, const Options& options, Figures* warm) {
+  writes_checkpoint = session.ends_with_checkpoint();
   Watch watch(session, options.seconds, warm != nullptr);
   ProgressDisplay progress(session, options.quiet, stopping);
   const Outcome outcome = session.run();

@@ -13,10 +13,9 @@ namespace sluice {
 // the second half.
 Outcome run_for(Session& session, const Options& options, Figures* warm = nullptr);
 
-bool stopping();        // a signal came
-int signal_received();  // its number, or 0
-// Of the process, which may have come already; `checkpoint`: one is written before the end.
-void obey(std::atomic<int>& signal, bool checkpoint);
+bool stopping();                      // a signal came
+int signal_received();                // its number, or 0
+void obey(std::atomic<int>& signal);  // of the process, which may have come already
 
 // The exit code, after saying what went wrong.
 int finish(const Session& session, const Outcome& outcome);
