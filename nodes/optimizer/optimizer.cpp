@@ -27,6 +27,11 @@ double finite(const at::Tensor& loss, const Firing& f) {
                                     " at batch " + f.stamp().str() + " (" + f.in().name + ")");
 }
 
+const at::Tensor& with_gradient(const at::Tensor& loss) {
+  if (loss.requires_grad()) return loss;
+  throw Error(Exit::usage, "the loss has no gradient: its model node is in no training stream");
+}
+
 // The weights moved to the batches' device with the first forward pass.
 void follow(Slot& slot, const at::Tensor& weight) {
   slot.weight = weight.detach();
@@ -102,9 +107,7 @@ bool Optimizer::is_part(const Slot& slot, Moment member) const {
 
 void Optimizer::process(Firing& f) {
   if (sharded_) return add_shard(f);
-  const at::Tensor loss = f.in().tensor("loss");
-  if (!loss.requires_grad())
-    throw Error(Exit::usage, "the loss has no gradient: its model node is in no training stream");
+  const at::Tensor loss = with_gradient(f.in().tensor("loss"));
   std::optional<double> value;  // on a device not before that is done
   if (!f.stream()) value = finite(loss, f);
   begin_epoch(f.stamp().epoch);
@@ -123,7 +126,7 @@ void Optimizer::process(Firing& f) {
 void Optimizer::add_shard(Firing& f) {
   begin_epoch(f.stamp().epoch);
   if (!f.is_hole()) {
-    const at::Tensor loss = f.in().tensor("loss");
+    const at::Tensor loss = with_gradient(f.in().tensor("loss"));
     const double value = finite(loss, f);
     at::Tensor share = loss * sharded_->share(f.weight());
     if (rule_.scaled) {
@@ -308,7 +311,7 @@ void Optimizer::step(const std::string& at) {
     slots_[i].grad = in_parts ? sharded_->gradient(i) : weights[i].second.grad();
     if (slots_[i].grad.defined() && share != 1) slots_[i].grad.mul_(share);
   }
-  if (!sharded_) warn_where_nothing_learns();
+  if (!ranks_ || ranks_->world.rank == 0) warn_where_nothing_learns();
   const at::Device device = slots_.front().weight.device();
   const std::int64_t begun = now_ns();
   memory_.move_to(device);
@@ -337,8 +340,8 @@ void Optimizer::warn_where_nothing_learns() const {
     trains |= rule_.epoch >= static_cast<double>(from_epoch_[i]);
   }
   if (trains)
-    warn("nodes." + path_ + ": the loss does not depend on network \"" + common().net +
-         "\", which stays as it is");
+    warn("nodes." + path_ + ": the loss does not depend on what is trained of network \"" +
+         common().net + "\", which stays as it is");
 }
 
 // What each rank has updated, to all.

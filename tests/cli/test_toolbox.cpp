@@ -130,3 +130,39 @@ TEST_CASE("two networks against each other, the judge with three steps a batch, 
   REQUIRE_MESSAGE(advice.code == 0, advice.err);
   CHECK(nlohmann::json::parse(advice.out).at("largest_patches").empty());
 }
+
+TEST_CASE(
+    "an updater whose network has no part in its loss is told so, in shards as in one piece") {
+  const char* const graph = R"({
+    "models": {
+      "net": { "type": "fully_connected_net", "in_channels": 4, "out_channels": 4,
+               "hidden_channels": [3] },
+      "other": { "type": "fully_connected_net", "in_channels": 4, "out_channels": 4,
+                 "hidden_channels": [3] } },
+    "nodes": {
+      "made":  { "type": "noise", "num_samples": 8, "shape": [4], "key": "image" },
+      "batch": { "type": "batch", "in": "made", "size": 4 },
+      "fwd":   { "type": "model", "in": "batch", "net": "net" },
+      "loss":  { "type": "mse_loss", "in": "fwd", "label_key": "image" },
+      "first": { "type": "adam", "in": "loss", "net": "net" },
+      "step":  { "type": "adam", "in": "first", "net": "other" } } })";
+  const TinyTraining t;
+  t.folder.write("two.json", graph);
+  auto lone = nlohmann::json::parse(graph);
+  lone["nodes"].erase("first");
+  lone["nodes"]["step"]["in"] = "loss";
+  t.folder.write("one.json", lone.dump());
+  const std::string shards = " --set +run.shards=2 --set +run.step_threads=1";
+  for (const std::string& more : {std::string(), shards, shards + " --processes 2"}) {
+    CAPTURE(more);
+    const auto two = shell::run(t.in_folder + "$SLUICE run two.json --no-out --quiet" + more);
+    CHECK(two.code == 0);
+    CHECK(two.err ==
+          "warning: nodes.step: the loss does not depend on what is trained of network \"other\", "
+          "which stays as it is\n");
+    const auto one = shell::run(t.in_folder + "$SLUICE run one.json --no-out --quiet" + more);
+    CHECK(one.code == 2);
+    CHECK(one.err.find("the loss has no gradient: its model node is in no training stream") !=
+          std::string::npos);
+  }
+}

@@ -534,6 +534,6 @@ TEST_CASE("A loss that the network has no part in is said, but not of frozen wei
   CHECK(warnings().empty());
   t.fire(other.sum(), 1);
   REQUIRE(warnings().size() == 1);
-  CHECK(
-      warnings()[0].ends_with("the loss does not depend on network \"net\", which stays as it is"));
+  CHECK(warnings()[0].ends_with(
+      "the loss does not depend on what is trained of network \"net\", which stays as it is"));
 }
