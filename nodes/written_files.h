@@ -79,8 +79,8 @@ class WrittenFiles {
     node_ = context.node;
   }
   // DataError where another sample of the epoch has claimed the path, Error where another node has.
-  // `source`: the file that this
-  // sample was made of, or ""; `advice` follows the message. Any thread.
+  // `source`: the file that this sample was made of, or ""; `advice` follows the message. Any
+  // thread.
   void claim(const std::filesystem::path& path, const Stamp& stamp, const std::string& sample,
              const std::string& source, const std::string& advice = "") {
     if (owners_) owners_->claim(path, node_);

@@ -97,7 +97,7 @@ class Columns {
     if (found == first_.end())
       text_.fail("there is no column \"" + name + "\"; there are " + known);
     if (std::find(found + 1, first_.end(), name) != first_.end())
-      text_.fail("two columns are called \"" + name + "\"; \"columns\" takes their numbers");
+      text_.fail("two columns are called \"" + name + "\"; say which by its number");
     return static_cast<std::size_t>(found - first_.begin());
   }
   // The columns of nested lists, one after the other, and the lists' lengths.
