@@ -41,7 +41,8 @@ struct GraphNode {
   int every_epochs = 1;            // with after
   std::vector<std::string> needs;  // "requires": paths of nodes to open before this one
   std::string desc;
-  Place place;  // of the node's object
+  Place place;                  // of the node's object
+  std::vector<GraphNode> step;  // several_steps: the nodes of one step, in order
 
   bool is_given(const std::string& param) const {
     return std::find(given.begin(), given.end(), param) != given.end();

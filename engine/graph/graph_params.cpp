@@ -412,6 +412,37 @@ std::shared_ptr<const Spec> with_inner(const Spec& outer, const Json& entries,
   return own;
 }
 
+// The nodes of a step as nodes of their own, so that the plan can follow fields through them. What
+// is wrong with them has been said.
+std::vector<GraphNode> nodes_of_step(const Reading& reading, const Written& written,
+                                     const GraphNode& owner) {
+  std::vector<GraphNode> nodes;
+  const auto param =
+      std::find_if(owner.spec->params.begin(), owner.spec->params.end(), holds_a_step);
+  const Field* list = param == owner.spec->params.end() ? nullptr : written.find(param->name);
+  if (!list || !list->value || !list->value->is_array()) return nodes;
+  for (std::size_t i = 0; i < list->value->size(); ++i) {
+    const Field entry = list->member(std::to_string(i));
+    const Json type = entry.value->is_object() ? entry.value->value("type", Json()) : Json();
+    GraphNode node;
+    node.spec = type.is_string() ? reading.catalogue.find(type.get<std::string>()) : nullptr;
+    if (!node.spec) continue;
+    node.path = owner.path + "." + param->name + "." + entry.key;
+    node.place = entry.place;
+    for (const ParamSpec& p : node.spec->params) {
+      const auto value = entry.value->find(p.name);
+      if (value == entry.value->end()) {
+        node.params[p.name] = p.fallback;
+      } else {
+        node.params[p.name] = *value;
+        node.given.push_back(p.name);
+      }
+    }
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
 }  // namespace
 
 void read_params(const Reading& reading, const Spec& spec, Written& written,
@@ -503,6 +534,7 @@ GraphNode read_node(const Reading& reading, WrittenNode& written, bool& disabled
     node.own_spec = with_inner(*node.spec, node.params["transforms"], reading.catalogue);
     node.spec = node.own_spec.get();
   }
+  if (node.spec) node.step = nodes_of_step(reading, written, node);
   Settings settings;
   for (const ParamSpec& p : Settings::spec().params)
     if (const Field* field = written.find(p.name))

@@ -42,8 +42,10 @@ std::string Walk::parameter(const std::string& name) const { return node_.path()
 void Walk::error(const char* code, const std::string& name, std::string message, std::string hint,
                  const std::string& field) {
   const bool is_given = node_.graph->is_given(name);
-  const std::string key = is_given ? name : "in";
+  const bool in_step = node_.graph != plan_.nodes[static_cast<std::size_t>(index_)].graph;
+  const std::string key = is_given ? name : in_step ? "type" : "in";
   Place place = node_.graph->place.child(key);
+  if (place.mark().line == 0) place = node_.graph->place;  // a step that a variable holds
   // The field in a list of them, where the list stands in the file.
   const Json& names = is_given ? params_.at(name) : Json();
   const auto at = std::find(names.begin(), names.end(), field);

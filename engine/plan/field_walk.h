@@ -17,18 +17,26 @@ namespace sluice {
 class Walk {
  public:
   Walk(const Plan& plan, int index, Flow flow, Diagnostics& diagnostics)
+      : Walk(plan, index, plan.nodes[static_cast<std::size_t>(index)], std::move(flow),
+             diagnostics) {}
+  Flow leave();
+  std::vector<std::string> read_on_host() const;
+
+ private:
+  // `node`: the plan's at `index`, or one of its step.
+  Walk(const Plan& plan, int index, const PlanNode& node, Flow flow, Diagnostics& diagnostics)
       : plan_(plan),
         index_(index),
-        node_(plan.nodes[static_cast<std::size_t>(index)]),
+        node_(node),
         spec_(*node_.spec),
         params_(node_.graph->params),
         diagnostics_(diagnostics),
         flow_(std::move(flow)) {}
 
-  Flow leave();
-  std::vector<std::string> read_on_host() const;
+  // The nodes of a step, one after the other. What they make is gone after it.
+  void step() const;
+  static PlanNode node_of_step(const GraphNode& node);
 
- private:
   // ---- what rules refer to ----
   bool holds(const FieldRule& rule) const;
   static bool holds(const FieldRule& rule, const Json& of_when);
@@ -77,7 +85,7 @@ class Walk {
   const std::string& path(int n) const;
   std::string quoted(const std::string& name) const;
   std::string parameter(const std::string& name) const;
-  // Points at the parameter where the file names it, else at `in`.
+  // Points at the parameter where the file names it, else at `in`; in a step, at `type`.
   // Once for each code and place: of several fields the first is named.
   void error(const char* code, const std::string& name, std::string message, std::string hint = "",
              const std::string& field = "");

@@ -98,6 +98,11 @@ std::vector<std::string> Walk::read_on_host() const {
   for (const FieldRule& rule : spec_.rules)
     if (rule.act == FieldRule::Act::stays && holds(rule))
       for (std::string& name : names(rule.fields)) all.push_back(std::move(name));
+  for (const GraphNode& inner : node_.graph->step) {
+    const PlanNode node = node_of_step(inner);
+    for (std::string& name : Walk(plan_, index_, node, {}, diagnostics_).read_on_host())
+      all.push_back(std::move(name));
+  }
   return all;
 }
 
@@ -105,11 +110,27 @@ Flow Walk::leave() {
   device();
   if (spec_.rules.empty()) return unknown();
   flow_.no_gradient.clear();
+  step();
   gather();
   for (const FieldRule& rule : spec_.rules)
     if (holds(rule)) apply(rule);
   if (spec_.is_differentiable && !takes_gradient_) flow_.no_gradient = takes_ended_;
   return std::move(flow_);
+}
+
+void Walk::step() const {
+  Flow flow = flow_;
+  for (const GraphNode& inner : node_.graph->step) {
+    const PlanNode node = node_of_step(inner);
+    flow = Walk(plan_, index_, node, std::move(flow), diagnostics_).leave();
+  }
+}
+
+PlanNode Walk::node_of_step(const GraphNode& node) {
+  PlanNode inner;
+  inner.graph = &node;
+  inner.spec = node.spec;
+  return inner;
 }
 
 Flow Walk::unknown() {

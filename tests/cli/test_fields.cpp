@@ -255,6 +255,65 @@ TEST_CASE("a loss or an optimizer without what it needs is found") {
             .empty());
 }
 
+TEST_CASE("fields are followed through the nodes of a step, which are gone behind it") {
+  const auto steps = [](const std::string& loss, const std::string& more = "",
+                        const std::string& before = "") {
+    return graph(R"("sized": { "type": "resize", "in": "load", "spatial_size": 16 },
+      "batch": { "type": "batch", "in": "sized", "size": 2 })" +
+                 before + R"(,
+      "steps": { "type": "several_steps", "in": ")" +
+                 (before.empty() ? "batch" : "gpu") + R"(", "net": "net", "times": 2, "step": [
+        { "type": "model", "net": "net" },
+)" + loss + R"(,
+        { "type": "adam", "net": "net" } ] })" +
+                 more);
+  };
+  const std::string right = R"({ "type": "dice_loss", "to_onehot_y": true, "softmax": true })";
+  CHECK(said(steps(right)).empty());
+  CHECK(said(steps(R"({ "type": "dice_loss", "label_key": "labl" })")) ==
+        "SL0601 nodes.steps.step.1.label_key: \"steps.step.1\" needs the field \"labl\", but what "
+        "arrives is \"image\", \"label\", \"pred\", \"loss\" (did you mean \"label\"?)\n");
+  const json at = check(steps(R"(  { "type": "dice_loss",
+    "key": "prde" })"))
+                      .at(0);
+  CHECK(at.at("place").get<std::string>().starts_with("g.json:9:12"));
+  CHECK(at.at("hint") == "did you mean \"pred\"?");
+  // A default that does not arrive: at the node's type.
+  CHECK(
+      said(steps(R"({ "type": "dice_loss", "output_key": "dice" })")) ==
+      "SL0601 nodes.steps.step.2.type: \"steps.step.2\" needs the field \"loss\", but what arrives "
+      "is \"image\", \"label\", \"pred\", \"dice\"\n");
+  // What an earlier node of the step makes is there, what a later one makes is not.
+  CHECK(said(steps(R"({ "type": "sum_losses", "keys": "dice" },
+        { "type": "dice_loss", "output_key": "dice" })"))
+            .starts_with("SL0601 nodes.steps.step.1.keys: "));
+  CHECK(said(steps(R"({ "type": "dice_loss", "output_key": "dice" },
+        { "type": "sum_losses", "keys": "dice" })"))
+            .empty());
+  CHECK(said(steps(right, R"(, "after": { "type": "dice_metric", "in": "steps" })"))
+            .starts_with("SL0601 nodes.after.in: \"after\" needs the field \"pred\""));
+  const char* const moved = R"(, "gpu": { "type": "to_device", "in": "batch" })";
+  CHECK(said(steps(right, "", moved)).empty());
+  CHECK(said(steps(R"({ "type": "add_constant", "key": "k", "value": 1 },)" + right, "", moved))
+            .starts_with("SL0608 nodes.steps.step.1.type: \"steps.step.1\" works on host memory"));
+}
+
+TEST_CASE("a step that a variable holds is followed too, and the error stands where it is used") {
+  const json all = check(R"({ "vars": { "step": [ { "type": "model", "net": "net" },
+      { "type": "mse_loss", "label_key": "noise" }, { "type": "adam", "net": "net" } ] },
+    "models": { "net": { "type": "unet", "spatial_dims": 3, "in_channels": 1, "out_channels": 1,
+      "channels": [4, 8], "strides": [2] } },
+    "nodes": { "cases": { "type": "decathlon", "root": "d" },
+      "load": { "type": "load_image", "in": "cases" },
+      "batch": { "type": "batch", "in": "load", "size": 1 },
+      "steps": { "type": "several_steps", "in": "batch", "net": "net", "times": 2,
+                 "step": "@step" } } })");
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].at("code") == "SL0601");
+  CHECK(all[0].at("path") == "nodes.steps.step.1.label_key");
+  CHECK(all[0].at("line") == 9);
+}
+
 TEST_CASE("sizes, transforms of volumes and networks must agree on the number of spatial axes") {
   CHECK(said(graph(R"("ras": { "type": "rand_orientation", "in": "load" },
                       "sized": { "type": "resize_with_pad_or_crop", "in": "ras",
