@@ -1,7 +1,9 @@
 """What losses.py and metrics.py share: the same arrays for both arms, one thread each, processor
 time, the two taking turns case by case."""
+import ctypes
 import json
 import pathlib
+import re
 import subprocess
 import tempfile
 import time
@@ -20,22 +22,24 @@ def timed(call):
     return best, value
 
 
+def status(name):
+    return 1024 * int(re.search(rf"^{name}:\s*(\d+) kB", pathlib.Path("/proc/self/status").read_text(), re.M)[1])
+
+
 def memory(call):
-    """The most bytes of tensors at once that a call made, by LibTorch's allocator."""
-    with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        call()
-    now = most = 0
-    for event in sorted(profile.profiler.kineto_results.events(), key=lambda e: e.start_ns()):
-        if event.name() == "[memory]":
-            now += event.nbytes()
-            most = max(most, now)
-    return most
+    """The peak of the resident set while `call` runs, above what it was before."""
+    ctypes.CDLL(None).malloc_trim(0)
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # forgets the peak
+    before = status("VmRSS")
+    call()
+    return status("VmHWM") - before
 
 
 def compare(build, cases, run, loss):
     """cases: (node, params, arrays by field, what `run` needs). Prints a line each."""
     torch.set_num_threads(1)
-    print(f"{'node':44} {'Sluice ms':>9} {'MONAI ms':>9} {'ratio':>6} {'difference':>10} {'memory':>7}")
+    print(f"{'node':44} {'Sluice ms':>9} {'MONAI ms':>9} {'ratio':>6} {'difference':>10} "
+          f"{'Sluice MB':>9} {'MONAI MB':>9} {'ratio':>6}")
     ratios, shares = [], []
     for node, params, arrays, needs in cases:
         with tempfile.TemporaryDirectory() as folder:
@@ -53,6 +57,7 @@ def compare(build, cases, run, loss):
         scale = max(abs(value), 1e-12)
         ratios.append(best / ours["ms"])
         apart = abs(ours["value"] - value) / scale
-        print(f"{node:44} {ours['ms']:9.2f} {best:9.2f} {ratios[-1]:6.1f} {apart:10.1e} {shares[-1]:7.2f}", flush=True)
+        print(f"{node:44} {ours['ms']:9.2f} {best:9.2f} {ratios[-1]:6.1f} {apart:10.1e} "
+              f"{ours['bytes'] / 1e6:9.2f} {most / 1e6:9.2f} {shares[-1]:6.2f}", flush=True)
     print(f"median {np.median(ratios):.1f}, least {min(ratios):.1f}; memory, median {np.median(shares):.2f}, "
           f"most {max(shares):.2f}")

@@ -4,8 +4,9 @@
     ninja -C build bench_losses_metrics
     MONAI_PYTHON tools/bench/losses.py build      (tests/monai/compare.sh makes one)
 
-Prints processor milliseconds (the least of five) of both, their ratio, how far the values are apart,
-and the most memory that LibTorch's allocator gave at once, ours divided by MONAI's (not NumPy's arrays).
+Prints processor milliseconds (the least of five) of both and MONAI's divided by ours, how far the values are
+apart, and the peak memory of one pass forwards and backwards of both, by the kernel's count of resident pages,
+with ours divided by MONAI's.
 """
 import sys
 import warnings

@@ -5,15 +5,15 @@
 //       [{"type": ..., "params": {...}, "fields": {"pred": "pred.npy", ...}, "loss": true}, ...]
 //
 // Prints of each, as JSON, the least processor milliseconds of five firings, the value, and the
-// most bytes of tensors at once.
+// memory of one more that it takes at most: the peak of the resident set above what it was before.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include <c10/core/Allocator.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <ctime>
+#include <fstream>
 #include <iostream>
 
 #include "engine/state/drive.h"
@@ -24,15 +24,23 @@ using namespace sluice;
 
 namespace {
 
-// The most bytes at once of what LibTorch's allocator gives while this is asked.
-struct Bytes final : c10::MemoryReportingInfoBase {
-  std::int64_t now = 0, most = 0;
-  void reportMemoryUsage(void*, std::int64_t size, std::size_t, std::size_t, c10::Device) override {
-    now += size;
-    most = std::max(most, now);
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-};
+// Bytes of a line of /proc/self/status that is given in kB.
+std::int64_t status(const std::string& name) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(name + ":")) return 1024 * std::stoll(line.substr(name.size() + 1));
+  return 0;
+}
+
+// The peak of the resident set while `call` runs, above what it was before.
+template <class F>
+std::int64_t peak_bytes(const F& call) {
+  malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << 5;  // forgets the peak
+  const std::int64_t before = status("VmRSS");
+  call();
+  return status("VmHWM") - before;
+}
 
 double processor_ms() {
   timespec t{};
@@ -82,11 +90,9 @@ int main() {
   std::vector<Case> cases;
   for (const Json& one : Json::parse(std::cin)) cases.emplace_back(one);
   std::vector<std::int64_t> bytes;
-  for (const Case& one : cases) {  // before tune_allocator(), whose blocks are not reported
-    const auto counted = std::make_shared<Bytes>();
-    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counted);
+  for (const Case& one : cases) {  // before tune_allocator(), which keeps blocks
     one.value();
-    bytes.push_back(counted->most);
+    bytes.push_back(peak_bytes([&] { one.value(); }));
   }
   tune_allocator();  // as a run does
   Json out = Json::array();
