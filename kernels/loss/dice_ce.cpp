@@ -92,20 +92,34 @@ struct DeviceDiceCe {
 };
 
 template <class Fused>
-at::Tensor fused(const Target& t, const DiceCeRule& r) {
-  Fused pass(t.pred.detach(), t.label, r);
+at::Tensor fused(const at::Tensor& logits, const at::Tensor& label, const DiceCeRule& r) {
+  Fused pass(logits.detach(), label, r);
   at::Tensor loss = pass.loss();
-  attach("DiceCeBackward", {loss}, {t.pred}, std::move(pass));
+  attach("DiceCeBackward", {loss}, {logits}, std::move(pass));
   return loss;
 }
 
 }  // namespace
 
+at::Tensor fused_cross_entropy(const at::Tensor& logits, const at::Tensor& label,
+                               const std::vector<double>& weights, bool mean) {
+  const std::int64_t classes = logits.dim() > 2 ? logits.size(1) : 0;
+  if (classes < 2 || classes > kernels::dice_classes || logits.numel() == 0) return {};
+  DiceCeRule r;
+  r.lambda_dice = 0;
+  r.classes = static_cast<int>(classes);
+  r.reduction = mean ? Reduce::mean : Reduce::sum;
+  for (std::size_t c = 0; c < weights.size(); ++c) r.ce_weight[c] = static_cast<float>(weights[c]);
+  if (device_takes(logits)) return fused<DeviceDiceCe>(logits, label, r);
+  if (host_takes(logits)) return fused<FusedDiceCe>(logits, label, r);
+  return {};
+}
+
 at::Tensor dice_ce(const Target& t, const DiceTerm& p, double factor_dice, double factor_ce) {
   if (can_fuse(t) && device_takes(t.pred))
-    return fused<DeviceDiceCe>(t, rule_of(t, p, factor_dice, factor_ce));
+    return fused<DeviceDiceCe>(t.pred, t.label, rule_of(t, p, factor_dice, factor_ce));
   if (can_fuse(t) && host_takes(t.pred))
-    return fused<FusedDiceCe>(t, rule_of(t, p, factor_dice, factor_ce));
+    return fused<FusedDiceCe>(t.pred, t.label, rule_of(t, p, factor_dice, factor_ce));
   const at::Tensor loss = factor_dice * composed_dice(t, p);
   return factor_ce != 0 ? loss + factor_ce * cross_entropy(t) : loss;
 }

@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 
+#include <limits>
 #include <numeric>
 
 #include "kernels/base/autograd.h"
@@ -68,6 +69,38 @@ struct Slope {
   }
 };
 
+// The sum of f(x, y, loss, slope) over all values, with the slopes on LibTorch's tape.
+template <class F>
+at::Tensor sum_fused(const char* name, const at::Tensor& pred, const at::Tensor& truth,
+                     const F& f) {
+  // In the prediction's own order in memory, which the gradient has too.
+  const bool dense = pred.is_non_overlapping_and_dense();
+  const at::Tensor x = dense ? pred.detach() : pred.detach().contiguous();
+  const at::Tensor y =
+      truth.strides() == x.strides() ? truth.detach() : at::empty_like(x).copy_(truth.detach());
+  const at::Tensor slope = at::empty_like(x);
+  std::vector<double> sums(static_cast<std::size_t>((x.numel() + block - 1) / block));
+  each_block(x.numel(), [&](std::int64_t first, std::int64_t count) {
+    const float *from = x.const_data_ptr<float>() + first, *to = y.const_data_ptr<float>() + first;
+    float* tilt = slope.mutable_data_ptr<float>() + first;
+    double& sum = sums[static_cast<std::size_t>(first / block)];
+    simd([=, &sum]() SLUICE_INLINE {
+      float lanes[16] = {};  // the last few values go to the first
+      float* const all = lanes;
+      each(count, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
+        V value, derivative;
+        f(load<V>(from + i), load<V>(to + i), value, derivative);
+        store(tilt + i, derivative);
+        store(all, load<V>(all) + value);
+      });
+      for (const float lane : lanes) sum += lane;
+    });
+  });
+  at::Tensor loss = at::scalar_tensor(std::accumulate(sums.begin(), sums.end(), 0.0), x.options());
+  attach(name, {loss}, {pred}, Slope{slope});
+  return loss;
+}
+
 }  // namespace
 
 at::Tensor focal_fused(const at::Tensor& logits, const at::Tensor& truth, double gamma,
@@ -94,28 +127,48 @@ at::Tensor focal_fused(const at::Tensor& logits, const at::Tensor& truth, double
 }
 
 at::Tensor bce_fused(const at::Tensor& logits, const at::Tensor& truth) {
-  const at::Tensor x = logits.detach().contiguous(), y = truth.detach().contiguous();
-  const at::Tensor slope = at::empty_like(x);
-  std::vector<double> sums(static_cast<std::size_t>((x.numel() + block - 1) / block));
-  each_block(x.numel(), [&](std::int64_t first, std::int64_t count) {
-    const float *from = x.const_data_ptr<float>() + first, *to = y.const_data_ptr<float>() + first;
-    float* tilt = slope.mutable_data_ptr<float>() + first;
-    double& sum = sums[static_cast<std::size_t>(first / block)];
-    simd([=, &sum]() SLUICE_INLINE {
-      float lanes[16] = {};  // the last few values go to the first
-      float* const all = lanes;
-      each(count, [=]<class V>(V, std::int64_t i) SLUICE_INLINE {
-        V value, derivative;
-        bce_voxels<V>(load<V>(from + i), load<V>(to + i), value, derivative);
-        store(tilt + i, derivative);
-        store(all, load<V>(all) + value);
+  return sum_fused("BceBackward", logits, truth,
+                   []<class V>(const V& x, const V& y, V& loss, V& slope)
+                       SLUICE_INLINE { bce_voxels<V>(x, y, loss, slope); });
+}
+
+at::Tensor pair_fused(PairTerm term, const at::Tensor& pred, const at::Tensor& truth, double bend) {
+  const auto limit = static_cast<float>(term == PairTerm::l1 || term == PairTerm::mse ? 0 : bend);
+  const auto sum = [&](const auto& f) { return sum_fused("PairBackward", pred, truth, f); };
+  switch (term) {
+    case PairTerm::l1:
+      return sum([]<class V>(const V& x, const V& y, V& loss, V& slope) SLUICE_INLINE {
+        const V d = x - y, zero{}, one = zero + 1.f;
+        loss = d > zero ? d : -d;
+        slope = d > zero ? one : d < zero ? -one : d;
       });
-      for (const float lane : lanes) sum += lane;
-    });
-  });
-  at::Tensor loss = at::scalar_tensor(std::accumulate(sums.begin(), sums.end(), 0.0), x.options());
-  attach("BceBackward", {loss}, {logits}, Slope{slope});
-  return loss;
+    case PairTerm::mse:
+      return sum([]<class V>(const V& x, const V& y, V& loss, V& slope) SLUICE_INLINE {
+        const V d = x - y;
+        loss = d * d;
+        slope = 2.f * d;
+      });
+    case PairTerm::huber:
+    case PairTerm::smooth_l1: {
+      const float scale = term == PairTerm::huber ? 1.f : 1.f / limit;
+      return sum([=]<class V>(const V& x, const V& y, V& loss, V& slope) SLUICE_INLINE {
+        const V d = x - y, zero{}, size = d > zero ? d : -d, most = zero + limit;
+        const V line = d > zero ? most : -most;
+        loss = (size < most ? 0.5f * d * d : limit * (size - 0.5f * limit)) * scale;
+        slope = (size < most ? d : line) * scale;
+      });
+    }
+    case PairTerm::bce:
+      return sum([]<class V>(const V& x, const V& y, V& loss, V& slope) SLUICE_INLINE {
+        const V zero{}, one = zero + 1.f, least = V{} - 100.f, rest = one - x, all = x * rest;
+        const V a = log_v<V>(x), b = log_v<V>(rest), few = zero + 1e-12f;
+        loss = -(y * (x > zero && a > least ? a : least) +
+                 (one - y) * (rest > zero && b > least ? b : least));
+        loss = x >= zero && x <= one ? loss : V{} + std::numeric_limits<float>::quiet_NaN();
+        slope = (x - y) / (all > few ? all : few);
+      });
+  }
+  return {};
 }
 
 }  // namespace sluice

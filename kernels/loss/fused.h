@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 
 namespace sluice {
@@ -17,5 +18,14 @@ at::Tensor focal_fused(const at::Tensor& logits, const at::Tensor& truth, double
 
 // The sum of the binary cross entropies of the logits' sigmoids, a number.
 at::Tensor bce_fused(const at::Tensor& logits, const at::Tensor& truth);
+
+enum class PairTerm : std::uint8_t { l1, mse, huber, smooth_l1, bce };
+
+// The sum of a term of each prediction x and truth y, a number; with d = x - y:
+//
+//   l1 |d|   mse d^2   huber d^2 / 2, from |d| = bend on bend |d| - bend^2 / 2
+//   smooth_l1 huber / bend   bce -y log x - (1 - y) log(1 - x), no logarithm below -100; NaN of an
+//   x that is no probability
+at::Tensor pair_fused(PairTerm term, const at::Tensor& pred, const at::Tensor& truth, double bend);
 
 }  // namespace sluice

@@ -30,16 +30,17 @@ std::vector<double> centred(std::int64_t size, const F& value) {
 // channels takes three times as long with its backward pass (tools/bench/losses.py).
 constexpr std::int64_t most_shifts = 15;
 
-at::Tensor shifted_sum(const at::Tensor& x, const std::vector<double>& kernel, std::int64_t axis,
+at::Tensor shifted_sum(at::Tensor x, const std::vector<double>& kernel, std::int64_t axis,
                        bool same) {
   const std::int64_t size = std::ssize(kernel), half = same ? (size - 1) / 2 : 0;
   std::vector<std::int64_t> rim(static_cast<std::size_t>(2 * (x.dim() - axis)), 0);
   rim[rim.size() - 1] = rim[rim.size() - 2] = half;
   const at::Tensor wide = half > 0 ? at::constant_pad_nd(x, rim) : x;
+  x.reset();  // the padded one is enough
   const std::int64_t extent = wide.size(axis) - size + 1;
   at::Tensor sum = wide.narrow(axis, 0, extent) * kernel[0];
   for (std::int64_t k = 1; k < size; ++k)
-    sum = sum.add(wide.narrow(axis, k, extent), kernel[static_cast<std::size_t>(k)]);
+    sum.add_(wide.narrow(axis, k, extent), kernel[static_cast<std::size_t>(k)]);
   return sum;
 }
 
@@ -52,7 +53,7 @@ at::Tensor filtered(const at::Tensor& x, const std::vector<std::vector<double>>&
   for (std::int64_t d = 0; d < axes; ++d) {
     const auto& kernel = by_axis[static_cast<std::size_t>(d)];
     if (x.is_cpu() && std::ssize(kernel) <= most_shifts) {
-      y = shifted_sum(y, kernel, d + 2, same);
+      y = shifted_sum(std::move(y), kernel, d + 2, same);
       continue;
     }
     std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1), padding(axes, 0);

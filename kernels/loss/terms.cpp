@@ -2,10 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <limits>
 
 #include "kernels/loss/class_sums.h"
-#include "kernels/loss/fused.h"
 
 namespace sluice {
 namespace {
@@ -33,6 +33,10 @@ at::Tensor cross_entropy(const Target& t) {
   const auto reduction = ignores    ? at::Reduction::None
                          : t.mean() ? at::Reduction::Mean
                                     : at::Reduction::Sum;
+  if (index && !ignores && t.options.label_smoothing == 0)
+    if (const at::Tensor loss = fused_cross_entropy(x, t.label, t.weights(), t.mean());
+        loss.defined())
+      return loss;
   std::optional<at::Tensor> weight;
   if (t.options.weight) weight = weight_tensor(t.weights(), x);
   const at::Tensor target = index    ? indices(t)
@@ -62,6 +66,29 @@ at::Tensor bce_with_logits(const at::Tensor& x, const at::Tensor& y,
     return at::binary_cross_entropy_with_logits(x, y, weight, pos_weight, reduction);
   const at::Tensor sum = bce_fused(x, y);
   return reduction == at::Reduction::Sum ? sum : sum / static_cast<double>(x.numel());
+}
+
+at::Tensor pair_loss(PairTerm term, const at::Tensor& x, const at::Tensor& y,
+                     std::int64_t reduction, double bend) {
+  if (reduction != at::Reduction::None && fuses(x, y)) {
+    const at::Tensor sum = pair_fused(term, x, y, bend);
+    // LibTorch says what is wrong with numbers that are no probabilities.
+    if (term != PairTerm::bce || !std::isnan(sum.item<float>()))
+      return reduction == at::Reduction::Sum ? sum : sum / static_cast<double>(x.numel());
+  }
+  switch (term) {
+    case PairTerm::l1:
+      return at::l1_loss(x, y, reduction);
+    case PairTerm::mse:
+      return at::mse_loss(x, y, reduction);
+    case PairTerm::huber:
+      return at::huber_loss(x, y, reduction, bend);
+    case PairTerm::smooth_l1:
+      return at::smooth_l1_loss(x, y, reduction, bend);
+    case PairTerm::bce:
+      return at::binary_cross_entropy(x, y, {}, reduction);
+  }
+  return {};
 }
 
 at::Tensor sigmoid_focal(const at::Tensor& x, const at::Tensor& y, const FocalTerm& p) {

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "kernels/loss/fused.h"
 #include "kernels/loss/target.h"
 
 namespace sluice {
@@ -21,6 +22,12 @@ at::Tensor dice(const Target& t, const DiceTerm& p, double factor = 1);
 // voxels where the truth is 1. The mean is over what counts, and 0 where nothing does.
 at::Tensor cross_entropy(const Target& t);
 
+// ... of class indices [N, ...] alone, in two passes over the logits: nothing of their size is kept
+// between them. `weights`: of each class; what is no class does not count. Undefined where it does
+// not go: more than 32 classes, rows [N, C], on the host other than float32.
+at::Tensor fused_cross_entropy(const at::Tensor& logits, const at::Tensor& label,
+                               const std::vector<double>& weights, bool mean);
+
 // factor_dice dice + factor_ce cross_entropy. Softmax of class indices takes two passes over the
 // logits (sums; gradient) on the host, and on a CUDA device where libsluice_cuda.so is: this is the
 // one place that recognises the pair. All else are the same formulas in LibTorch's operations.
@@ -32,6 +39,10 @@ at::Tensor bce_with_logits(const at::Tensor& logits, const at::Tensor& truth,
                            const std::optional<at::Tensor>& weight = {},
                            const std::optional<at::Tensor>& pos_weight = {},
                            std::int64_t reduction = at::Reduction::Mean);
+
+// LibTorch's loss of that name; float32 on the host in one pass. `bend`: of huber and smooth_l1.
+at::Tensor pair_loss(PairTerm term, const at::Tensor& pred, const at::Tensor& truth,
+                     std::int64_t reduction, double bend = 1);
 
 struct FocalTerm {
   double gamma = 2;

@@ -1,4 +1,5 @@
 // cross_entropy_loss: PyTorch's CrossEntropyLoss.
+#include "kernels/loss/terms.h"
 #include "nodes/loss/class_index_loss.h"
 
 namespace sluice {
@@ -24,8 +25,29 @@ struct CrossEntropyLoss final : ClassIndexLoss<CrossEntropyParams> {
   bool takes_probabilities() const override { return true; }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& target, const Weight& weight,
                 std::int64_t reduction) const override {
+    if (p.label_smoothing == 0 && reduction != at::Reduction::None && fuses(pred, target))
+      if (const at::Tensor loss = fused_cross_entropy(pred, target, weights(pred.size(1)),
+                                                      reduction == at::Reduction::Mean);
+          loss.defined())
+        return loss;
     return at::cross_entropy_loss(pred, target, weight, reduction, p.ignore_index,
                                   p.label_smoothing);
+  }
+
+  // The fused one reads a label as a byte, so the ignored one must not look like a class there.
+  bool fuses(const at::Tensor& pred, const at::Tensor& target) const {
+    return !target.is_floating_point() &&
+           (is_class(p.ignore_index, pred) || !is_class(p.ignore_index & 255, pred));
+  }
+  static bool is_class(std::int64_t index, const at::Tensor& pred) {
+    return index >= 0 && index < pred.size(1);
+  }
+  std::vector<double> weights(std::int64_t classes) const {
+    std::vector<double> all =
+        p.weight.value_or(std::vector<double>(static_cast<std::size_t>(classes), 1.0));
+    if (p.ignore_index >= 0 && p.ignore_index < classes)
+      all[static_cast<std::size_t>(p.ignore_index)] = 0;
+    return all;
   }
 };
 

@@ -1,4 +1,5 @@
 // huber_loss: PyTorch's HuberLoss.
+#include "kernels/loss/terms.h"
 #include "nodes/loss/pair_loss.h"
 
 namespace sluice {
@@ -17,7 +18,7 @@ struct HuberLoss final : PairLoss<HuberLossParams> {
         .above(0);
   }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
-    return at::huber_loss(pred, truth, reduction(), p.delta);
+    return pair_loss(PairTerm::huber, pred, truth, reduction(), p.delta);
   }
 };
 

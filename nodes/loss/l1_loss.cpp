@@ -1,4 +1,5 @@
 // l1_loss: PyTorch's L1Loss.
+#include "kernels/loss/terms.h"
 #include "nodes/loss/pair_loss.h"
 
 namespace sluice {
@@ -10,7 +11,7 @@ struct L1Loss final : PairLoss<PairLossParams> {
     return add_no_reduction(add_pair_loss<Params>(s));
   }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
-    return at::l1_loss(pred, truth, reduction());
+    return pair_loss(PairTerm::l1, pred, truth, reduction());
   }
 };
 

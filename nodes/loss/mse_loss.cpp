@@ -1,4 +1,5 @@
 // mse_loss: PyTorch's MSELoss.
+#include "kernels/loss/terms.h"
 #include "nodes/loss/pair_loss.h"
 
 namespace sluice {
@@ -10,7 +11,7 @@ struct MseLoss final : PairLoss<PairLossParams> {
     return add_no_reduction(add_pair_loss<Params>(s));
   }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
-    return at::mse_loss(pred, truth, reduction());
+    return pair_loss(PairTerm::mse, pred, truth, reduction());
   }
 };
 

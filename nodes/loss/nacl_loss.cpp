@@ -1,4 +1,5 @@
 // nacl_loss: MONAI's NACLLoss (Murugesan et al. 2023).
+#include "kernels/base/autograd.h"
 #include "kernels/image/gaussian.h"
 #include "kernels/loss/similarity.h"
 #include "nodes/loss/term_loss.h"
@@ -42,9 +43,20 @@ struct NaclLoss final : TermLoss<NaclLossParams> {
       const auto half = gaussian_weights(p.sigma);
       weights.assign(half.begin(), half.end());
     }
-    const at::Tensor apart = filtered(t.truth(), weights) - t.logits();
-    return cross_entropy(t) +
-           p.alpha * (p.distance_type == "l1" ? apart.abs() : apart.square()).mean();
+    const at::Tensor distance = distance_to(filtered(t.truth(), weights), t.logits());
+    return cross_entropy(t) + p.alpha * distance;
+  }
+
+ private:
+  // The mean over all values. The gradient is made at once, in the place of the differences.
+  at::Tensor distance_to(const at::Tensor& mean, const at::Tensor& logits) const {
+    const bool l1 = p.distance_type == "l1";
+    const at::Tensor apart = logits.detach() - mean;
+    const at::Tensor distance = (l1 ? apart.abs() : apart.square()).mean();
+    const double each = 1 / static_cast<double>(apart.numel());
+    attach("DistanceBackward", {distance}, {logits},
+           MadeGradient{l1 ? apart.sign_().mul_(each) : apart.mul_(2 * each)});
+    return distance;
   }
 };
 

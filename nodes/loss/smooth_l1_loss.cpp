@@ -1,4 +1,5 @@
 // smooth_l1_loss: PyTorch's SmoothL1Loss.
+#include "kernels/loss/terms.h"
 #include "nodes/loss/pair_loss.h"
 
 namespace sluice {
@@ -18,8 +19,8 @@ struct SmoothL1Loss final : PairLoss<SmoothL1LossParams> {
         .at_least(0);
   }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
-    return p.beta == 0 ? at::l1_loss(pred, truth, reduction())
-                       : at::smooth_l1_loss(pred, truth, reduction(), p.beta);
+    return p.beta == 0 ? pair_loss(PairTerm::l1, pred, truth, reduction())
+                       : pair_loss(PairTerm::smooth_l1, pred, truth, reduction(), p.beta);
   }
 };
 

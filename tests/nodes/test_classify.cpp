@@ -91,6 +91,39 @@ TEST_CASE("a class that the network lacks names value and sample") {
       "label float [2, 3, 1] does not fit the output [2, 3]", DataError);
 }
 
+TEST_CASE("cross entropy of maps is LibTorch's, by weights, of ignored labels, in either layout") {
+  const at::Tensor pred = sines({2, 3, 5, 6, 7}),
+                   label = at::arange(420).remainder(3).view({2, 5, 6, 7});
+  const at::Tensor weight = at::tensor({1.f, 2.f, 0.5f});
+  for (const std::int64_t ignored : {-100, 1, 255, 257})  // 257: a byte of it is class 1
+    for (const bool weighted : {false, true})
+      for (const char* reduction : {"mean", "sum"})
+        for (const bool last : {false, true}) {
+          CAPTURE(ignored);
+          CAPTURE(weighted);
+          CAPTURE(reduction);
+          CAPTURE(last);
+          const at::Tensor marked = label.masked_fill(
+              label.eq(2).logical_and(pred.select(1, 0) > 0), ignored == 1 ? 2 : ignored);
+          const auto layout =
+              last ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::Contiguous;
+          const at::Tensor a = pred.clone(layout).requires_grad_(),
+                           b = pred.clone().requires_grad_();
+          Json params = {{"ignore_index", ignored}, {"reduction", reduction}};
+          if (weighted) params["weight"] = {1, 2, 0.5};
+          const Sample made = drive("cross_entropy_loss", params, {batch(a, marked)})[0];
+          const at::Tensor ours = made.tensor("loss");
+          const at::Tensor theirs = at::cross_entropy_loss(
+              b, marked, weighted ? std::optional(weight) : std::nullopt,
+              *reduction == 'm' ? at::Reduction::Mean : at::Reduction::Sum, ignored, 0);
+          CHECK(ours.item<double>() == doctest::Approx(theirs.item<double>()).epsilon(1e-6));
+          ours.backward();
+          theirs.backward();
+          CHECK(a.grad().is_contiguous(layout));
+          CHECK(at::allclose(a.grad(), b.grad(), 1e-5, 1e-6));
+        }
+}
+
 TEST_CASE("accuracy counts over batches and by class, and goes on after a checkpoint") {
   const at::Tensor scores = at::tensor({2., 1., 0., 0., 3., 1., 0., 0., 1.}).reshape({3, 3});
   const Json names = {{"class_names", {"a", "b", "c"}}};
