@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
+#include <functional>
+
 #include "engine/base/error.h"
 #include "kernels/loss/terms.h"
 #include "tests/nodes/drive.h"
@@ -287,6 +289,56 @@ TEST_CASE("dice_ce_loss is of the voxels that are not ignored, whatever the labe
       params["lambda_dice"] = 0;
       CHECK(loss_of("dice_ce_loss", params, {pred, at::full_like(label, mark)}) == 0);
     }
+}
+
+TEST_CASE("losses of pairs are LibTorch's, also where the layouts differ and at their ends") {
+  const at::Tensor truth =
+      at::cat({sines({2, 3, 5, 7}).sigmoid(), at::zeros({1, 3, 5, 7}), at::ones({1, 3, 5, 7})});
+  const at::Tensor pred =
+      at::cat({sines({2, 3, 5, 7}, 2).sigmoid(), at::ones({1, 3, 5, 7}), at::ones({1, 3, 5, 7})});
+  using Loss = std::function<at::Tensor(const at::Tensor&)>;
+  const std::pair<Json, Loss> cases[] = {
+      {{{"type", "l1_loss"}}, [&](const at::Tensor& x) { return at::l1_loss(x, truth); }},
+      {{{"type", "mse_loss"}}, [&](const at::Tensor& x) { return at::mse_loss(x, truth); }},
+      {{{"type", "huber_loss"}, {"delta", 0.1}},
+       [&](const at::Tensor& x) { return at::huber_loss(x, truth, at::Reduction::Mean, 0.1); }},
+      {{{"type", "smooth_l1_loss"}, {"beta", 0.1}},
+       [&](const at::Tensor& x) { return at::smooth_l1_loss(x, truth, at::Reduction::Mean, 0.1); }},
+      {{{"type", "bce_loss"}},
+       [&](const at::Tensor& x) { return at::binary_cross_entropy(x, truth); }}};
+  for (const auto& [given, of] : cases)
+    for (const bool last : {false, true}) {
+      Json params = given;
+      const std::string type = params["type"];
+      params.erase("type");
+      CAPTURE(type);
+      CAPTURE(last);
+      const auto layout = last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+      const at::Tensor a = pred.clone(layout).requires_grad_(), b = pred.clone().requires_grad_();
+      const Sample made = drive(type, params, {batch(a, truth)})[0];
+      const at::Tensor ours = made.tensor("loss"), theirs = of(b);
+      CHECK(ours.item<double>() == doctest::Approx(theirs.item<double>()).epsilon(1e-6));
+      ours.backward();
+      theirs.backward();
+      CHECK(a.grad().is_contiguous(layout));
+      CHECK(at::allclose(a.grad(), b.grad(), 1e-5, 1e-8));
+    }
+  CHECK_THROWS(drive("bce_loss", Json::object(), {batch(pred + 0.5, truth)}));
+}
+
+TEST_CASE("mutual information by blocks of voxels is that of all bins at once") {
+  const at::Tensor pred = sines({2, 1, 30, 30, 30}).sigmoid() * 1.2 - 0.1;  // some outside of 0..1
+  const at::Tensor truth = sines({2, 1, 30, 30, 30}, 2).sigmoid();
+  const auto loss = [&](const at::Tensor& x, const at::Tensor& y) {
+    return drive("global_mutual_information_loss", Json::object(), {batch(x, y)})[0].tensor("loss");
+  };
+  const at::Tensor a = pred.clone().requires_grad_(), b = pred.clone().requires_grad_();
+  const at::Tensor ours = loss(a, truth), whole = loss(b, truth.clone().requires_grad_());
+  CHECK(ours.item<double>() == doctest::Approx(whole.item<double>()).epsilon(1e-5));
+  ours.backward();
+  whole.backward();
+  const double size = b.grad().abs().max().item<double>();
+  CHECK((a.grad() - b.grad()).abs().max().item<double>() < 1e-4 * size);
 }
 
 TEST_CASE("centrelines of one axis are thinned along it, and batch sums over members") {
