@@ -20,8 +20,8 @@ struct BarlowTwinsLoss final : PairLoss<BarlowTwinsLossParams> {
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
     const auto norm = [](const at::Tensor& x) { return (x - x.mean(0)) / (x.std(0) + 1e-6); };
     const at::Tensor c = at::mm(norm(pred).t(), norm(truth)) / pred.size(0);
-    const at::Tensor one = at::eye(c.size(0), c.options());
-    return ((c - one).square() * (one + (1 - one) * p.lambd)).sum();
+    const at::Tensor apart = c - at::eye(c.size(0), c.options());
+    return p.lambd * apart.square().sum() + (1 - p.lambd) * apart.diagonal().square().sum();
   }
 
  private:

@@ -27,14 +27,15 @@ inline at::Tensor greatest(const at::Tensor& x, const std::vector<std::int64_t>&
 }
 
 inline at::Tensor eroded(const at::Tensor& x) {
-  at::Tensor least;
+  const at::Tensor turned = -x;  // once: each pool keeps what it is of
+  at::Tensor most;
   for (std::int64_t d = 2; d < x.dim(); ++d) {
     std::vector<std::int64_t> extents(static_cast<std::size_t>(x.dim() - 2), 1);
     extents[static_cast<std::size_t>(d - 2)] = 3;
-    const at::Tensor along = -greatest(-x, extents);
-    least = least.defined() ? at::min(least, along) : along;
+    const at::Tensor along = greatest(turned, extents);
+    most = most.defined() ? at::max(most, along) : along;
   }
-  return least;
+  return -most;
 }
 
 inline at::Tensor soft_skeleton(at::Tensor x, std::int64_t rounds) {
@@ -55,8 +56,9 @@ inline at::Tensor cl_dice(const Target& t, const ClDiceTerm& p) {
   const auto inside = [&](const at::Tensor& skeleton, const at::Tensor& x) {
     return (total(skeleton * x) + p.smooth_nr) / (total(skeleton) + p.smooth_dr);
   };
-  const at::Tensor precision = inside(soft_skeleton(t.prob(), p.iter), t.truth());
+  // The truth's first, while nothing is kept for the backward pass.
   const at::Tensor sensitivity = inside(soft_skeleton(t.truth(), p.iter), t.prob());
+  const at::Tensor precision = inside(soft_skeleton(t.prob(), p.iter), t.truth());
   return t.reduce(1 - 2 * precision * sensitivity / (precision + sensitivity + p.smooth));
 }
 
