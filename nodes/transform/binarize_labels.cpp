@@ -4,6 +4,7 @@
 
 #include "engine/run/registry.h"
 #include "nodes/fields.h"
+#include "nodes/transform/one_channel.h"
 
 namespace sluice {
 namespace {
@@ -32,10 +33,7 @@ struct BinarizeLabels final : Node {
   void process(Firing& f) override {
     Sample out = f.in();
     for_each_key(out, p.keys, false, [&](Field& field, std::size_t i) {
-      if (field.tensor.size(0) != 1)
-        throw DataError("field \"" + p.keys[i] + "\" has " + std::to_string(field.tensor.size(0)) +
-                        " channels; needed is a label of one");
-      const at::Tensor label = field.tensor[0].to(at::kInt);
+      const at::Tensor label = one_channel(field.tensor, p.keys[i])[0].to(at::kInt);
       auto sizes = field.tensor.sizes().vec();
       sizes[0] = p.bits;
       at::Tensor digits = at::empty(sizes, field.tensor.options().dtype(at::kFloat));

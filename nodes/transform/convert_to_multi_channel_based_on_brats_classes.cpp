@@ -3,6 +3,7 @@
 
 #include "engine/run/registry.h"
 #include "nodes/fields.h"
+#include "nodes/transform/one_channel.h"
 
 namespace sluice {
 namespace {
@@ -34,10 +35,7 @@ struct ConvertToMultiChannelBasedOnBratsClasses final : Node {
   void process(Firing& f) override {
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      const at::Tensor& x = field.tensor;
-      if (x.size(0) != 1)
-        throw DataError("field \"" + p.keys[i] + "\" has " + std::to_string(x.size(0)) +
-                        " channels; needed is a label of one");
+      const at::Tensor& x = one_channel(field.tensor, p.keys[i]);
       const at::Tensor enhancing = at::eq(x, p.et_label);
       const at::Tensor core = at::logical_or(at::eq(x, 1), enhancing);
       const at::Tensor whole = at::logical_or(core, at::eq(x, 2));

@@ -3,6 +3,7 @@
 
 #include "engine/run/registry.h"
 #include "nodes/fields.h"
+#include "nodes/transform/one_channel.h"
 
 namespace sluice {
 namespace {
@@ -28,9 +29,7 @@ struct LabelsToRegions final : Node {
   void process(Firing& f) override {
     Sample out = f.in();
     for_each_key(out, p.keys, false, [&](Field& field, std::size_t i) {
-      if (field.tensor.size(0) != 1)
-        throw DataError("field \"" + p.keys[i] + "\" has " + std::to_string(field.tensor.size(0)) +
-                        " channels; needed is a label of one");
+      one_channel(field.tensor, p.keys[i]);
       std::vector<at::Tensor> channels;
       for (const auto& region : p.regions) {
         at::Tensor inside = at::zeros_like(field.tensor, at::kBool);

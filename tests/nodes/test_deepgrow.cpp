@@ -213,7 +213,7 @@ TEST_CASE("a label that cannot be clicked on is refused, and says what it is") {
   CHECK(said("add_initial_seed_point", sample_of("label", at::zeros({1, 4, 4}))) ==
         "the label \"label\" has no voxel above 0.5 to click on");
   CHECK(said("add_initial_seed_point", sample_of("label", at::ones({2, 4, 4}))) ==
-        "field \"label\" has 2 channels; clicks need a label of one");
+        "field \"label\" has 2 channels; needed is a label of one");
   const Sample in = with(sample_of("guidance", at::full({2, 1, 3}, -1, at::kInt)), "discrepancy",
                          at::ones({2, 1, 4, 4}, at::kByte));
   CHECK(said("add_random_guidance", in).find("probability") != std::string::npos);
