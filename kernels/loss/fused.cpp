@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-// log(1 + u) for u in [0, 1], also where 1 + u is rounded to 1.
+// log(1 + u) for u in (-1, 1], also where 1 + u is rounded.
 template <class V>
 SLUICE_INLINE inline V log1p_v(V u) {
   const V t = u + 1.f;
@@ -154,14 +154,14 @@ at::Tensor pair_fused(PairTerm term, const at::Tensor& pred, const at::Tensor& t
       return sum([=]<class V>(const V& x, const V& y, V& loss, V& slope) SLUICE_INLINE {
         const V d = x - y, zero{}, size = d > zero ? d : -d, most = zero + limit;
         const V line = d > zero ? most : -most;
-        loss = (size < most ? 0.5f * d * d : limit * (size - 0.5f * limit)) * scale;
-        slope = (size < most ? d : line) * scale;
+        loss = (size > most ? limit * (size - 0.5f * limit) : 0.5f * d * d) * scale;
+        slope = (size > most ? line : d) * scale;  // NaN of a d that is NaN
       });
     }
     case PairTerm::bce:
       return sum([]<class V>(const V& x, const V& y, V& loss, V& slope) SLUICE_INLINE {
         const V zero{}, one = zero + 1.f, least = V{} - 100.f, rest = one - x, all = x * rest;
-        const V a = log_v<V>(x), b = log_v<V>(rest), few = zero + 1e-12f;
+        const V a = log_v<V>(x), b = log1p_v<V>(-x), few = zero + 1e-12f;
         loss = -(y * (x > zero && a > least ? a : least) +
                  (one - y) * (rest > zero && b > least ? b : least));
         loss = x >= zero && x <= one ? loss : V{} + std::numeric_limits<float>::quiet_NaN();

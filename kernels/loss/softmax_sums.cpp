@@ -49,9 +49,10 @@ SLUICE_INLINE inline void add_lanes(float* lanes, std::int64_t k, const V& v) {
   store(lanes + 16 * k, load<V>(lanes + 16 * k) + v);
 }
 
-// Logits -> probabilities in place.
+// Logits -> probabilities in place. Returns -log of the probability of the logit `chosen`, without
+// the rounding of large logits.
 template <class V>
-SLUICE_INLINE inline V softmax(float* z, std::int64_t classes) {
+SLUICE_INLINE inline V softmax(float* z, std::int64_t classes, const V& chosen = V{}) {
   V top = load<V>(z);
   for (std::int64_t c = 1; c < classes; ++c) {
     const V v = load<V>(z + c * block);
@@ -65,7 +66,7 @@ SLUICE_INLINE inline V softmax(float* z, std::int64_t classes) {
   }
   const V scale = 1.f / sum;
   for (std::int64_t c = 0; c < classes; ++c) store(z + c * block, load<V>(z + c * block) * scale);
-  return top + log_v<V>(sum);
+  return top - chosen + log_v<V>(sum);
 }
 
 // `label` holds class numbers as floats, `weight` the cross entropy's weight of each voxel.
@@ -77,8 +78,8 @@ void sum_block(float* z, const float* label, const float* weight, std::int64_t c
       V chosen{};
       for (std::int64_t c = 0; c < classes; ++c)
         chosen += t == static_cast<float>(c) ? load<V>(z + c * block + i) : V{};
-      const V log_sum = softmax<V>(z + i, classes);
-      add_lanes<V>(lanes, 3 * classes, load<V>(weight + i) * (log_sum - chosen));
+      const V entropy = softmax<V>(z + i, classes, chosen);
+      add_lanes<V>(lanes, 3 * classes, load<V>(weight + i) * entropy);
       for (std::int64_t c = 0; c < classes; ++c) {
         const V p = load<V>(z + c * block + i);
         const V one = V{} + 1.f;

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "engine/base/error.h"
@@ -324,6 +325,27 @@ TEST_CASE("losses of pairs are LibTorch's, also where the layouts differ and at 
       CHECK(at::allclose(a.grad(), b.grad(), 1e-5, 1e-8));
     }
   CHECK_THROWS(drive("bce_loss", Json::object(), {batch(pred + 0.5, truth)}));
+}
+
+TEST_CASE("what is almost right costs what LibTorch says, and what is no number has no slope") {
+  const at::Tensor zero = at::zeros({40}), small = at::full({40}, 1e-6);
+  const auto bce = [](const at::Tensor& x, const at::Tensor& y) {
+    return pair_loss(PairTerm::bce, x, y, at::Reduction::Mean).item<double>() /
+           at::binary_cross_entropy(x, y).item<double>();
+  };
+  CHECK(bce(small, zero) == doctest::Approx(1).epsilon(1e-6));
+  CHECK(bce(1 - small, zero + 1) == doctest::Approx(1).epsilon(1e-6));
+  const at::Tensor logits = at::cat({at::full({1, 1, 40}, 40.), at::full({1, 1, 40}, 26.)}, 1),
+                   label = at::zeros({1, 40}, at::kLong);
+  CHECK(fused_cross_entropy(logits, label, {}, true).item<double>() /
+            at::cross_entropy_loss(logits, label).item<double>() ==
+        doctest::Approx(1).epsilon(1e-5));
+  for (const PairTerm term : {PairTerm::l1, PairTerm::mse, PairTerm::huber, PairTerm::smooth_l1}) {
+    CAPTURE(static_cast<int>(term));
+    const at::Tensor x = at::full({20}, NAN).requires_grad_();
+    pair_loss(term, x, at::zeros({20}), at::Reduction::Sum).backward();
+    CHECK(x.grad().isnan().all().item<bool>());
+  }
 }
 
 TEST_CASE("mutual information by blocks of voxels is that of all bins at once") {
