@@ -12,7 +12,9 @@ FusedDiceCe::FusedDiceCe(const at::Tensor& logits, const at::Tensor& label,
   total_ = kernels::dice_ce_finish(r, sums_.sums().data(), sums_.groups(), slopes_.data());
 }
 
-at::Tensor FusedDiceCe::loss() const { return at::full({}, total_.loss, at::kFloat); }
+at::Tensor FusedDiceCe::loss() const {
+  return at::full({}, static_cast<float>(total_.loss), at::kFloat);  // infinite where too large
+}
 
 std::vector<at::Tensor> FusedDiceCe::backward(const std::vector<at::Tensor>& grads) const {
   const double scale = grads[0].item<double>();

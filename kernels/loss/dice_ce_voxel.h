@@ -1,7 +1,8 @@
 // Soft Dice and cross entropy (terms.h) of one voxel, and the loss from the sums over all voxels:
 // for host and device. Logits of any type and layout; labels are class numbers, uint8.
 //
-// Invariant: a label that is no class counts for nothing and reads nothing.
+// Invariant: a label that is no class counts for nothing and reads nothing; whatever the logits
+// are, the cross entropy of what has no weight, and Dice without a factor, add 0.
 #pragma once
 
 #include "kernels/base/voxel_type.h"
@@ -65,7 +66,8 @@ struct DiceCeVoxel {
       sums[M + c] += c == label ? p[c] : 0.0f;
       sums[2 * M + c] += c == label ? 1.0f : 0.0f;
     }
-    sums[3 * M] = mad(label < r.classes ? r.ce_weight[label] : 0.0f, entropy, sums[3 * M]);
+    const float w = label < r.classes ? r.ce_weight[label] : 0.0f;
+    if (w != 0) sums[3 * M] = mad(w, entropy, sums[3 * M]);
   }
   // dloss/dlogits in place of the probabilities; by_i and by_p are dloss/dI and dloss/dP.
   SLUICE_HD void to_gradient(const DiceCeRule& r, const float* by_i, const float* by_p, float ce) {
@@ -108,7 +110,7 @@ SLUICE_HD inline DiceCeTotal dice_ce_finish(const DiceCeRule& r, const double* s
       const double P = t[c], I = t[r.classes + c], T = t[2 * r.classes + c];
       weight += r.ce_weight[c] * T;
       slopes[g].by_i[c] = slopes[g].by_p[c] = 0;
-      if (c < first) continue;
+      if (c < first || r.lambda_dice == 0) continue;
       const double top = 2 * I + r.smooth_nr;
       const double area = (r.jaccard ? 2 * (P + T - I) : P + T) + r.smooth_dr;
       const double w = each * r.dice_weight[c], by_area = top / (area * area);

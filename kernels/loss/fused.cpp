@@ -96,7 +96,8 @@ at::Tensor sum_fused(const char* name, const at::Tensor& pred, const at::Tensor&
       for (const float lane : lanes) sum += lane;
     });
   });
-  at::Tensor loss = at::scalar_tensor(std::accumulate(sums.begin(), sums.end(), 0.0), x.options());
+  const auto sum = static_cast<float>(std::accumulate(sums.begin(), sums.end(), 0.0));
+  at::Tensor loss = at::scalar_tensor(sum, x.options());  // infinite where it is too large
   attach(name, {loss}, {pred}, Slope{slope});
   return loss;
 }

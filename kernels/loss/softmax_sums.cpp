@@ -79,7 +79,8 @@ void sum_block(float* z, const float* label, const float* weight, std::int64_t c
       for (std::int64_t c = 0; c < classes; ++c)
         chosen += t == static_cast<float>(c) ? load<V>(z + c * block + i) : V{};
       const V entropy = softmax<V>(z + i, classes, chosen);
-      add_lanes<V>(lanes, 3 * classes, load<V>(weight + i) * entropy);
+      const V w = load<V>(weight + i);
+      add_lanes<V>(lanes, 3 * classes, w == 0.f ? V{} : w * entropy);
       for (std::int64_t c = 0; c < classes; ++c) {
         const V p = load<V>(z + c * block + i);
         const V one = V{} + 1.f;

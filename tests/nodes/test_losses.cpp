@@ -348,6 +348,25 @@ TEST_CASE("what is almost right costs what LibTorch says, and what is no number 
   }
 }
 
+TEST_CASE("a sum too large for float32 is infinite, and no number in an ignored voxel harms none") {
+  const at::Tensor far = at::full({5000}, 1e18);
+  CHECK(pair_loss(PairTerm::mse, far, at::zeros({5000}), at::Reduction::Sum).isinf().item<bool>());
+  for (const float bad : {NAN, -INFINITY}) {
+    CAPTURE(bad);
+    const at::Tensor logits = sines({2, 3, 40}), label = at::arange(80).remainder(2).view({2, 40});
+    logits.narrow(1, 2, 1).narrow(2, 0, 3).fill_(bad);
+    label.narrow(1, 0, 3).fill_(2);
+    const at::Tensor a = logits.clone().requires_grad_(), b = logits.clone().requires_grad_();
+    const Sample made = drive("cross_entropy_loss", {{"ignore_index", 2}}, {batch(a, label)})[0];
+    const at::Tensor ours = made.tensor("loss");
+    const at::Tensor theirs = at::cross_entropy_loss(b, label, {}, at::Reduction::Mean, 2);
+    CHECK(ours.item<double>() == doctest::Approx(theirs.item<double>()));
+    ours.backward();
+    theirs.backward();
+    CHECK(at::allclose(a.grad(), b.grad(), 1e-5, 1e-8, true));
+  }
+}
+
 TEST_CASE("mutual information by blocks of voxels is that of all bins at once") {
   const at::Tensor pred = sines({2, 1, 30, 30, 30}).sigmoid() * 1.2 - 0.1;  // some outside of 0..1
   const at::Tensor truth = sines({2, 1, 30, 30, 30}, 2).sigmoid();
