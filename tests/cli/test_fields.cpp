@@ -276,7 +276,7 @@ TEST_CASE("fields are followed through the nodes of a step, which are gone behin
   const json at = check(steps(R"(  { "type": "dice_loss",
     "key": "prde" })"))
                       .at(0);
-  CHECK(at.at("place").get<std::string>().starts_with("g.json:9:12"));
+  CHECK(at.at("place").get<std::string>().starts_with("g.json:10:12"));
   CHECK(at.at("hint") == "did you mean \"pred\"?");
   // A default that does not arrive: at the node's type.
   CHECK(
@@ -347,7 +347,7 @@ TEST_CASE("a network's channels, dtype and extents are checked where they are kn
                                  "roi_size": 30 })")) ==
         "SL0609 nodes.infer.roi_size: network \"net\" halves extents, so they must be multiples of "
         "4, but axis 0 of \"infer.roi_size\" has 30 (pad or crop to 32 or 28)\n");
-  std::string thirds = graph(sized("32"));
+  std::string thirds = graph(sized("[32, 32, 32]"));
   thirds.replace(thirds.find("\"strides\": [2, 2]"), 17, "\"strides\": [3, 1]");
   CHECK(said(thirds) ==
         "SL0609 nodes.fwd.in: network \"net\" divides extents by its strides, so they must be "
