@@ -543,7 +543,7 @@ TEST_CASE("a label's class is its largest number, and a drawn point lies on the 
     }
   CHECK(says(refusal("split_label", {{"keys", "label"}, {"mask_value", nullptr}},
                      sample_of("label", at::zeros({2, 4, 4}))),
-             "need a label of one"));
+             "needed is a label of one"));
 }
 
 TEST_CASE("HoVerNet's post-processing says what it cannot take") {

@@ -92,9 +92,8 @@ std::map<std::string, Observed> observe(Session& session, const Options& o, Net&
       throw DataError("what " + found->first + " reads is not finite");
   if (outcome.status == Outcome::Status::failed)
     throw Error(outcome.failure.exit, outcome.failure.str());
-  if (outcome.status != Outcome::Status::done)
-    throw Error(static_cast<Exit>(128 + signal_received()),
-                "calibrating was ended before the last sample");
+  if (outcome.status != Outcome::Status::done || stopping())
+    throw Error(static_cast<Exit>(128 + signal_received()), "calibrating was ended by a signal");
   return all;
 }
 
