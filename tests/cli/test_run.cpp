@@ -248,7 +248,7 @@ TEST_CASE("a folder that is taken from a run is missed at its end") {
                             "$SLUICE run g.json --out a --set run.epochs=100000 & p=$!\n"
                             "until [ -s a/metrics.jsonl ]; do sleep 0.05; done\n"
                             "mv a b; kill -INT $p; wait $p");
-  CHECK(r.code == 130);
+  CHECK((r.code == 130 || r.code == 4));  // 4: it was just writing there
   CHECK(
       r.err.find("warning: a: was taken away while the run went on, with what it had written\n") !=
       std::string::npos);
