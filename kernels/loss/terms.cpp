@@ -59,13 +59,17 @@ bool fuses(const at::Tensor& x, const at::Tensor& y) {
          x.sizes() == y.sizes() && !y.requires_grad();
 }
 
+// Of a sum over all values of x.
+static at::Tensor reduced(const at::Tensor& sum, const at::Tensor& x, std::int64_t reduction) {
+  return reduction == at::Reduction::Sum ? sum : sum / static_cast<double>(x.numel());
+}
+
 at::Tensor bce_with_logits(const at::Tensor& x, const at::Tensor& y,
                            const std::optional<at::Tensor>& weight,
                            const std::optional<at::Tensor>& pos_weight, std::int64_t reduction) {
   if (weight || pos_weight || reduction == at::Reduction::None || !fuses(x, y))
     return at::binary_cross_entropy_with_logits(x, y, weight, pos_weight, reduction);
-  const at::Tensor sum = bce_fused(x, y);
-  return reduction == at::Reduction::Sum ? sum : sum / static_cast<double>(x.numel());
+  return reduced(bce_fused(x, y), x, reduction);
 }
 
 at::Tensor pair_loss(PairTerm term, const at::Tensor& x, const at::Tensor& y,
@@ -73,8 +77,7 @@ at::Tensor pair_loss(PairTerm term, const at::Tensor& x, const at::Tensor& y,
   if (reduction != at::Reduction::None && fuses(x, y)) {
     const at::Tensor sum = pair_fused(term, x, y, bend);
     // LibTorch says what is wrong with numbers that are no probabilities.
-    if (term != PairTerm::bce || !std::isnan(sum.item<float>()))
-      return reduction == at::Reduction::Sum ? sum : sum / static_cast<double>(x.numel());
+    if (term != PairTerm::bce || !std::isnan(sum.item<float>())) return reduced(sum, x, reduction);
   }
   switch (term) {
     case PairTerm::l1:
