@@ -21,8 +21,12 @@ struct LinearStep final : Step {
     for (const std::int64_t n : input) numbers *= n;
     return {static_cast<double>(numbers * out), in, out};
   }
+  std::shared_ptr<const void> prepare(const Preparation& pass) const override;
   at::Tensor forward(Frame& f) const override;
   void backward(Frame& f, const at::Tensor& grad) const override;
+
+ private:
+  at::Tensor matrix(const Frame& f, at::ScalarType type) const;
 };
 
 }  // namespace sluice

@@ -12,6 +12,7 @@
 #include "engine/base/random.h"
 #include "kernels/net/pass.h"
 #include "kernels/net/prepared.h"
+#include "kernels/net/products.h"
 
 namespace sluice {
 
@@ -35,6 +36,10 @@ void Frame::add_parameter_grad(int parameter, const at::Tensor& grad) {
     sum = wide.contiguous();
   else
     sum.add_(wide);
+}
+
+void Frame::add_matrix_grad(int parameter, const at::Tensor& grad, const at::Tensor& rows) {
+  add_product(grad, rows, (*parameter_grads)[parameter]);
 }
 
 namespace {

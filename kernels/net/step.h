@@ -50,6 +50,8 @@ struct Frame {
   at::Tensor result_of(int value) const;
   void add_grad(int value, const at::Tensor& grad);
   void add_parameter_grad(int parameter, const at::Tensor& grad);
+  // Of a matrix [out, in] that made rows [N, out], whose gradients these are, from rows [N, in].
+  void add_matrix_grad(int parameter, const at::Tensor& grad, const at::Tensor& rows);
 };
 
 // What a step may know when a pass begins, before the batch is cut into frames.

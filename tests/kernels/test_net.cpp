@@ -184,6 +184,20 @@ TEST_CASE("predictions follow the weights, whoever changes them and however") {
   CHECK(holds());
 }
 
+TEST_CASE("predictions in bfloat16 follow a matrix that is kept as it is multiplied") {
+  Net net = made(30, 0, [](Scope s, Value x) { return Values{linear(s / "l", x, 4)}; });
+  net.compute = at::kBFloat16;
+  at::manual_seed(3);
+  const at::Tensor x = at::rand({2, 30}), w = weight(net, "l.weight").detach();
+  for (const int factor : {1, 8, 8}) {
+    w.mul_(factor);
+    const c10::NoGradGuard no_grad;
+    const at::Tensor mine = net.forward({x}, 1, false, 0)[0],
+                     whole = at::linear(x, w, weight(net, "l.bias"));
+    CHECK(((mine - whole).norm() / whole.norm()).item<double>() < 1e-2);
+  }
+}
+
 TEST_CASE("a network takes several inputs and gives several outputs") {
   Builder b;
   const Value moving = b.input(1, 2), fixed = b.input(3, 2);
