@@ -42,7 +42,7 @@ struct SaveClassification final : Node {
 
   void open(const OpenContext& context) override {
     path = context.out_dir / p.output_dir / p.filename;
-    shared = p.overwrite ? share_file(context, path) : share_folder(context, path.parent_path());
+    shared = share_file(context, path);
   }
 
   void process(Firing& f) override {

@@ -41,7 +41,7 @@ struct WriteFileMapping final : Node {
 
   void open(const OpenContext& context) override {
     path = fs::absolute(context.out_dir / p.mapping_file_path).lexically_normal();
-    shared = share_folder(context, path.parent_path());
+    shared = share_file(context, path);
   }
 
   void process(Firing& f) override {
