@@ -184,6 +184,14 @@ class Applier {
     return depth == 0 && (key == "name" || key == "desc");
   }
 
+  std::string without_variables(const Json& graph) const {
+    std::string has;
+    for (const auto& name : names(graph)) has += (has.empty() ? "it has " : ", ") + name;
+    return (has.empty() ? "" : has + ": ") +
+           "a run's graph has values in the places of variables, set those" +
+           (act_ == Override::Act::set ? "; --set +" + path_ + "=... adds a variable" : "");
+  }
+
   void no_such(const std::vector<std::string>& keys, std::size_t depth, const Json& parent) {
     const std::string inside = depth ? join(keys, depth) : "the graph";
     if (parent.is_array())
@@ -204,7 +212,7 @@ class Applier {
     if (depth == 0) known = {"vars", "run", "models", "parts", "nodes", "name", "desc"};
     std::string hint;
     if (depth == 0 && keys[0] == "vars") {
-      hint = "a run's graph has values in the places of variables: set those";
+      hint = without_variables(parent);
     } else if (const std::string best = nearest(keys[depth], known);
                !best.empty() && best != keys[depth]) {
       auto meant = keys;

@@ -617,7 +617,8 @@ TEST_CASE("A wrong path of --set gets a suggestion") {
   CHECK(hint(whole_graph, {{"node.step.lr", "1"}}) == "did you mean nodes.step.lr?");
   CHECK(hint(whole_graph, {{"vars.rot", "1"}}) == "did you mean vars.root?");
   CHECK(hint("{ \"nodes\": {} }", {{"vars.root", "1"}}) ==
-        "a run's graph has values in the places of variables: set those");
+        "it has nodes: a run's graph has values in the places of variables, set those; "
+        "--set +vars.root=... adds a variable");
   CHECK(hint(whole_graph, {{"parts.prepare.nodes.laod.keys", "1"}}) ==
         "did you mean parts.prepare.nodes.load.keys?");
   CHECK(hint(whole_graph, {{"nodes.vpre/laod.keys", "[]"}}) ==
