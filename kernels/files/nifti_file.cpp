@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/file_ending.h"
 #include "engine/base/letter_case.h"
 #include "kernels/base/reverse_axes.h"
 #include "kernels/files/gzip.h"
@@ -16,9 +17,7 @@ struct Names {
   std::filesystem::path header, voxels;
 };
 
-bool is_named_gz(const std::filesystem::path& path) {
-  return lower_case(path.extension().string()) == ".gz";
-}
+bool is_named_gz(const std::filesystem::path& path) { return has_ending(path, ".gz"); }
 
 // "a.img.gz" and "a.hdr.gz" name the same pair, and so do "A.IMG" and "A.HDR".
 Names names_of(const std::filesystem::path& path) {
@@ -136,7 +135,7 @@ void write_nifti_file(const std::filesystem::path& path, const NiftiHeader& h, c
     for (std::int64_t c = 0; c < h.channels(); ++c)
       reverse_axes(from + c * x * y * z, x, y, z, to + c * x * y * z, [](T v) { return v; });
   });
-  if (path.extension() == ".gz")
+  if (is_named_gz(path))
     write_file(path, {gzip(file.view(), gzip_level).view()});
   else
     write_file(path, {file.view()});

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/file_ending.h"
 #include "engine/base/json.h"
 #include "kernels/files/npy.h"
 
@@ -66,7 +67,7 @@ at::Tensor listed_points(std::string_view text, const std::string& path) {
 
 at::Tensor read_points(const std::filesystem::path& path, const ReadBytes& read) {
   const FileBytes bytes = read(path);
-  if (path.extension() == ".npy") {
+  if (has_ending(path, ".npy")) {
     const at::Tensor points = parse_npy(bytes.view(), path.string()).to(at::kDouble);
     if (points.dim() != 2 || points.numel() == 0 || !points.isfinite().all().item<bool>())
       throw DataError(path.string() + ": points are [rows, columns] of finite numbers, not " +

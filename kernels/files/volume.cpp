@@ -3,7 +3,7 @@
 #include <ATen/Functions.h>
 
 #include "engine/base/error.h"
-#include "engine/base/letter_case.h"
+#include "engine/base/file_ending.h"
 #include "kernels/files/bmp.h"
 #include "kernels/files/dicom.h"
 #include "kernels/files/jpeg.h"
@@ -48,9 +48,8 @@ const Extension extensions[] = {
 };
 
 const Extension* extension_of(const std::filesystem::path& path) {
-  const std::string name = lower_case(path.filename().string());  // "C.NII.GZ" as well
   for (const Extension& e : extensions)
-    if (name.ends_with(e.text)) return &e;
+    if (has_ending(path, e.text)) return &e;
   return nullptr;
 }
 
@@ -69,7 +68,7 @@ Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype, cons
   std::error_code problem;
   if (std::filesystem::is_directory(path, problem)) return read_dicom_series(path, dtype, read);
   if (const Extension* e = extension_of(path)) return e->read(path, dtype, read);
-  if (path.extension() == ".dcm" || is_dicom_file(path))
+  if (has_ending(path, ".dcm") || is_dicom_file(path))
     return read_dicom_series(path, dtype, read);
   throw DataError(path.string() +
                   ": unknown extension; .nii, .nii.gz, .nrrd, .mha, .png, .jpg, .bmp, .tif and "

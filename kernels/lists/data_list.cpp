@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "engine/base/letter_case.h"
+#include "engine/base/file_ending.h"
 #include "kernels/files/file_io.h"
 #include "kernels/lists/numpy_random.h"
 
@@ -78,7 +78,7 @@ DataList pick(const DataList& all, const std::vector<std::size_t>& indices) {
 
 std::string file_stem(const fs::path& path) {
   fs::path name = path.filename();
-  if (lower_case(name.extension().string()) == ".gz") name = name.stem();
+  if (has_ending(name, ".gz")) name = name.stem();
   return name.stem().string();
 }
 

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/base/file_ending.h"
 #include "engine/run/registry.h"
 #include "engine/state/sample.h"
 #include "kernels/files/file_io.h"
@@ -119,7 +120,7 @@ struct LoadImage final : Node {
     meta->path = path;
     meta->affine = v.affine;
     meta->has_affine = v.has_affine;
-    if (p.channel_dim && path.ends_with(".npy"))
+    if (p.channel_dim && has_ending(path, ".npy"))
       return Field(channels_first(v.data[0], *p.channel_dim, 0, path), std::move(meta));
     return Field(voxels.dim() == 3 && !numbered ? converted(voxels) : voxels, std::move(meta));
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/base/file_ending.h"
 #include "kernels/files/nifti_file.h"
 #include "kernels/files/volume.h"
 #include "nodes/io/io.h"
@@ -89,7 +90,7 @@ struct Nnunet final : ListSource<Nnunet> {
   }
 
   static std::vector<std::int64_t> extents_of(const std::string& file) {
-    if (file.ends_with(".nii") || file.ends_with(".nii.gz")) {  // without its voxels
+    if (is_nifti_name(file)) {  // without its voxels
       const NiftiHeader h = read_nifti_header(file);
       return {h.dim.begin(), h.dim.begin() + h.spatial_rank()};
     }

@@ -128,6 +128,22 @@ TEST_CASE("new segmentation of an nnU-Net folder joins its channels, and new pre
   CHECK(json::parse(shape.out).at("files").at(0).at("shape") == json{1, 23, 16, 18});
 }
 
+TEST_CASE("new sees files whose endings are in capitals, as readers do") {
+  Workplace w;
+  for (const char* name : {"A.NII", "b.nii", "C.Nii"})
+    nii::write_pair(w.at(std::string("data/") + name), "", {16, 16, 16}, {2, 2, 2});
+  CHECK(w.makes_and_runs("prediction").at("samples").at("emitted") == 3);
+  for (const char* name : {"A", "b", "C"})
+    CHECK(std::filesystem::exists(w.at(std::string("run/segmentations/") + name + "_seg.nii.gz")));
+  nii::write_pair(w.at("pairs/images/A.NII"), w.at("pairs/labels/A.nii"), {16, 16, 16}, {1, 1, 1});
+  nii::write_pair(w.at("pairs/images/B.NII"), w.at("pairs/labels/B.NII"), {16, 16, 16}, {1, 1, 1});
+  const auto made = w.run("new segmentation pairs");
+  CAPTURE(made.err);
+  CHECK(made.code == 0);
+  CHECK(made.out.find("B.NII") != std::string::npos);
+  CHECK(w.run("apply rand_flip --param prob=0 --out image=s.npy --in image=data/A.NII").code == 0);
+}
+
 TEST_CASE("new prediction of a folder runs without weights, and says that they are missing") {
   Workplace w;
   for (int i = 0; i < 3; ++i)

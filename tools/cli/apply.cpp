@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/base/file_ending.h"
 #include "engine/graph/graph_node.h"
 #include "tools/cli/cli.h"
 
@@ -38,7 +39,7 @@ std::string refusal(const Spec& spec) {
 
 bool has_extension(const std::string& file, std::initializer_list<const char*> extensions) {
   return std::any_of(extensions.begin(), extensions.end(),
-                     [&](const char* e) { return file.ends_with(e); });
+                     [&](const char* e) { return has_ending(file, e); });
 }
 
 // "key=FILE", each key and, of what is written, each file once.

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "engine/base/error.h"
-#include "engine/base/letter_case.h"
+#include "engine/base/file_ending.h"
 #include "kernels/augment/fused_augment.h"
 #include "kernels/files/nifti_file.h"
 
@@ -98,8 +98,7 @@ void Image::replace(std::vector<float> voxels, std::int64_t channel_count) {
 }
 
 Image load(const std::filesystem::path& file, bool check_finite) {
-  const std::string name = lower_case(file.filename().string());
-  if (!name.ends_with(".nii") && !name.ends_with(".nii.gz"))
+  if (!is_nifti_name(file))
     throw DataError(file.string() + ": sluice-edge reads .nii and .nii.gz alone");
   NiftiFile f = read_nifti_file(file);
   if (f.header.spatial_rank() != 3)

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/file_ending.h"
 #include "kernels/files/nifti.h"
 #include "kernels/files/npy.h"
 #include "kernels/files/volume.h"
@@ -25,7 +26,7 @@ std::vector<FieldFile> targets_of(const Json& pairs) {
   return targets;
 }
 
-bool is_npy(const std::string& file) { return file.ends_with(".npy"); }
+bool is_npy(const std::string& file) { return has_ending(file, ".npy"); }
 
 namespace {
 

@@ -12,6 +12,8 @@
 #include <set>
 
 #include "engine/base/durable_file.h"
+#include "engine/base/file_ending.h"
+#include "engine/base/letter_case.h"
 #include "tools/runs/files.h"
 #include "tools/web/jobs.h"
 #include "tools/web/places.h"
@@ -64,14 +66,9 @@ constexpr Type types[] = {
     {"i1", 1, get<std::int8_t>},  {"u2", 2, get<std::uint16_t>}, {"i2", 2, get<std::int16_t>},
     {"i4", 4, get<std::int32_t>}, {"i8", 8, get<std::int64_t>},  {"b1", 1, get<std::uint8_t>}};
 
-bool is_volume(const fs::path& file) {
-  const std::string name = file.filename();
-  return name.ends_with(".nii.gz") || name.ends_with(".nii");
-}
-
 std::string stem_of(const fs::path& file) {
   const std::string name = file.filename();
-  return name.substr(0, name.rfind(".nii"));
+  return name.substr(0, lower_case(name).rfind(".nii"));
 }
 
 template <class Each>
@@ -83,7 +80,7 @@ void walk(const fs::path& folder, int depth, const Each& each) {
     if (++seen > most_entries) return;
     if (it.depth() >= depth || it->path().filename().string().starts_with('.'))
       it.disable_recursion_pending();
-    if (!it->is_symlink(none) && it->is_regular_file(none) && is_volume(it->path()))
+    if (!it->is_symlink(none) && it->is_regular_file(none) && is_nifti_name(it->path()))
       each(it->path());
   }
 }

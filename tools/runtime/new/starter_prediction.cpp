@@ -1,5 +1,6 @@
 // The starter graph that segments a folder of images, with the network of a run where one is named.
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 
@@ -161,9 +162,15 @@ Chain preparation(const Survey& s, const Recipe& r) {
 }
 
 std::string pattern_of(const Survey& s) {
-  const auto is_gz = [](const DataItem& i) { return i.files.front().second.ends_with(".gz"); };
-  const auto gz = std::count_if(s.training.begin(), s.training.end(), is_gz);
-  return gz == 0 ? "*.nii" : gz == std::ssize(s.training) ? "*.nii.gz" : "*.nii*";
+  const auto fits = [&](const char* pattern) {
+    return std::ranges::all_of(s.training, [&](const DataItem& item) {
+      const std::filesystem::path file = item.files.front().second;
+      return ::fnmatch(pattern, file.filename().c_str(), FNM_PERIOD) == 0;
+    });
+  };
+  for (const char* pattern : {"*.nii", "*.nii.gz", "*.nii*"})
+    if (fits(pattern)) return pattern;
+  return "*.[nN][iI][iI]*";
 }
 
 std::string prediction_vars(const Survey& s, const Recipe& r, const Trained* trained) {

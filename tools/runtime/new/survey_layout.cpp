@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/base/file_ending.h"
 #include "kernels/lists/nnunet_list.h"
 #include "tools/runtime/new/survey.h"
 
@@ -11,18 +12,14 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-bool is_nifti(const fs::path& file) {
-  const std::string name = file.filename().string();
-  return !name.starts_with(".") && (name.ends_with(".nii.gz") || name.ends_with(".nii"));
-}
-
 // The NIfTI files of a folder by their stems.
 std::map<std::string, fs::path> volumes_in(const fs::path& folder) {
   std::map<std::string, fs::path> found;
   std::error_code problem;
   for (fs::directory_iterator at(folder, problem), end; !problem && at != end;
        at.increment(problem))
-    if (is_nifti(at->path()) && at->is_regular_file(problem))
+    if (is_nifti_name(at->path()) && !at->path().filename().string().starts_with('.') &&
+        at->is_regular_file(problem))
       found.emplace(file_stem(at->path()), at->path());
   return found;
 }
