@@ -53,6 +53,13 @@ void Translator::lead(const Item& trainer) {
   Json &net_body = graph.models[0].body, &its_body = graph.models[1].body;
   if (net_body["type"] != "diffusion_model_unet_maisi" || its_body["type"] != "controlnet_maisi")
     return missing(trainer, "its networks are not MAISI's", true);
+  const char* const halved_by = "conditioning_embedding_num_channels";
+  const std::size_t convolutions = param_of(its_body, catalogue_, halved_by).size();
+  if (convolutions < 1 || convolutions > 32)
+    return missing(trainer,
+                   std::string("its controlnet's ") + halved_by + " has " +
+                       std::to_string(convolutions) + " numbers: 1 to 32 are taken",
+                   true);
   net_body["additional_residuals"] = true;
   if (const auto epochs = values.of(trainer, "max_epochs").json()) graph.run["epochs"] = *epochs;
   look_at_calls();
@@ -73,13 +80,11 @@ void Translator::lead(const Item& trainer) {
     last = add_node(name, std::move(body), comment);
   };
   const bool weighs = weight > 1;
-  const std::size_t halvings =
-      param_of(its_body, catalogue_, "conditioning_embedding_num_channels").size() - 1;
   if (weighs) {
     next("weigh", {{"type", "copy_items"}, {"keys", "label"}, {"names", "weight"}});
     next("latent_size", {{"type", "zoom"},
                          {"keys", "weight"},
-                         {"zoom", 1.0 / static_cast<double>(std::int64_t{1} << halvings)},
+                         {"zoom", 1.0 / static_cast<double>(std::int64_t{1} << (convolutions - 1))},
                          {"mode", "nearest"},
                          {"keep_size", false}});
     next("weighted",
