@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -28,15 +31,19 @@ struct Open {
   Open(const Open&) = delete;
 };
 
-// Who has locked it, as /proc/locks says: "1: FLOCK  ADVISORY  READ  4711 08:02:131090 0 EOF".
-std::string holder(ino_t inode) {
-  const std::string own = std::to_string(::getpid()), file = ":" + std::to_string(inode);
+// Who has locked it, as /proc/locks says: "1: FLOCK  ADVISORY  READ  4711 08:02:131090 0 EOF". On
+// file systems whose devices it calls otherwise (btrfs) nobody is found.
+std::string holder(const struct stat& is) {
+  const std::string own = std::to_string(::getpid());
+  char file[64];
+  std::snprintf(file, sizeof file, "%02x:%02x:%ju", ::major(is.st_dev), ::minor(is.st_dev),
+                std::uintmax_t{is.st_ino});
   std::ifstream locks("/proc/locks");
   for (std::string line; std::getline(locks, line);) {
     std::istringstream words(line);
     std::string number, kind, how, access, pid, of;
     words >> number >> kind >> how >> access >> pid >> of;
-    if (kind == "FLOCK" && of.ends_with(file) && pid != own) return "process " + pid;
+    if (kind == "FLOCK" && of == file && pid != own) return "process " + pid;
   }
   return "another process";  // on another host, or in another container
 }
@@ -59,7 +66,7 @@ std::shared_ptr<const void> use_folder(const std::filesystem::path& folder) {
   };
   const bool was_there = refused(LOCK_EX);
   if (refused(LOCK_SH) || was_there)
-    warn(folder.string() + ": " + holder(is.st_ino) +
+    warn(folder.string() + ": " + holder(is) +
          " writes there too; of files with one name the last one written stays");
   known = mine;
   return mine;
