@@ -268,7 +268,8 @@ bool Translator::saved(const Value& save, std::string in) {
                       {"separate_folder", false},
                       {"scale", 255}});
   report.add(script, last_name(script.target()) + ".run", Fate::replaced,
-             "a picture from 0 to the greatest value, which is rounded where the script cuts off");
+             "a picture from 0 to the greatest value; the script's is darker where every value is "
+             "below 0.1, and brighter where every value is above 0");
   return true;
 }
 
