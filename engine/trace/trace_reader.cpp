@@ -117,6 +117,16 @@ void take_passes_from_bodies(std::vector<TraceSlice>& slices) {
   }
 }
 
+// Also of one that is cut short: the tag of the first packet, its size, and what TraceEncoder
+// begins it with. The tag alone is a line break.
+bool begins_a_trace(std::string_view text) {
+  constexpr std::string_view tag = "\x0a", packet = "\x50\x01\x62";  // sequence 1, names
+  if (!text.starts_with(tag)) return text.empty();
+  std::size_t at = tag.size();
+  while (at < text.size() && static_cast<unsigned char>(text[at]) >= 0x80) ++at;
+  return at >= text.size() || packet.starts_with(text.substr(at + 1, packet.size()));
+}
+
 }  // namespace
 
 const std::string& TraceData::thread(std::uint64_t track) const {
@@ -128,8 +138,7 @@ const std::string& TraceData::thread(std::uint64_t track) const {
 
 TraceData read_trace(const std::string& file) {
   const std::string text = read_text(file);
-  // Each packet begins with the tag of field 1, and so does the file.
-  if (!text.empty() && text.front() != '\x0a') throw DataError(file + ": is no trace of a run");
+  if (!begins_a_trace(text)) throw DataError(file + ": is no trace of a run");
   Decoder decoder;
   Field f;
   for (Reader r(text); r.next(f);)

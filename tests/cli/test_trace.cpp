@@ -123,6 +123,8 @@ TEST_CASE("a file that is no trace is not one without bodies") {
   const auto r = shell::run("cd " + f.path.string() + " && $SLUICE trace g.json");
   CHECK(r.code == 3);
   CHECK(r.err == "error: g.json: is no trace of a run\n");
+  f.write("g.json", "\n{ \"nodes\": {} }");  // a packet begins with a line break
+  CHECK(shell::run("cd " + f.path.string() + " && $SLUICE trace g.json").err == r.err);
 }
 
 TEST_CASE("what a trace holds is one document with --json") {
