@@ -83,19 +83,20 @@ static Fit copy(Network& network, const std::string& name, const Named& tensors,
   auto mine = network.parameters();
   for (auto& b : network.buffers()) mine.push_back(b);
   Fit fit;
-  std::set<std::string> used;
+  std::set<std::string> own, used;
+  for (const auto& [key, tensor] : mine) own.insert(key);
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;
   for (auto& [key, tensor] : mine) {
     auto it = tensors.find(name + "." + key);
     if (it == tensors.end()) it = tensors.find(key);
-    if (it == tensors.end()) it = tensors.find(former_name(key));
+    if (const auto then = former_name(key); it == tensors.end() && !own.contains(then))
+      it = tensors.find(then);
     // A network that had no zeros to keep has no masks.
     if (it == tensors.end() && key.ends_with(".mask")) continue;
-    if (it == tensors.end()) {
+    if (it == tensors.end() || !used.insert(it->first).second) {
       fit.missing.push_back('"' + key + '"');
       continue;
     }
-    used.insert(it->first);
     if (it->second.sizes() != tensor.sizes()) {
       fit.misshapen.push_back('"' + key + "\" is " + c10::str(it->second.sizes()) + " there and " +
                               c10::str(tensor.sizes()) + " here");

@@ -70,6 +70,26 @@ TEST_CASE("networks of MONAI Generative are loaded by the names that they had th
   }
 }
 
+TEST_CASE("a tensor of a file fills one parameter alone") {
+  struct Two final : Network {
+    at::Tensor first = at::zeros({2}), second = at::zeros({2});
+    const char *a, *b;
+    Two(const char* a_name, const char* b_name) : a(a_name), b(b_name) {}
+    Tensors forward(const Tensors& x, std::size_t) override { return x; }
+    Named parameters() const override { return {{a, first}, {b, second}}; }
+    void initialise(std::uint64_t) override {}
+  };
+  const at::Tensor some = at::ones({2});
+  // The second's name was the first one's in MONAI Generative.
+  Two convolutions("up.postconv.weight", "up.conv.weight");
+  CHECK_THROWS_WITH_AS(fill(convolutions, "net", {{"up.conv.weight", some}}, "half.pt"),
+                       "half.pt: no tensor \"up.postconv.weight\" for network \"net\"", Error);
+  Two nested("weight", "net.weight");
+  CHECK_THROWS_WITH_AS(fill(nested, "net", {{"net.weight", some}}, "half.pt"),
+                       "half.pt: no tensor \"net.weight\" for network \"net\"", Error);
+  CHECK(at::equal(convolutions.first, at::zeros({2})));
+}
+
 TEST_CASE("a level without attention needs no heads, and one with it does") {
   Json params = {{"spatial_dims", 2},
                  {"in_channels", 1},
