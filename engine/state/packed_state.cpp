@@ -9,6 +9,21 @@
 
 namespace sluice {
 
+namespace {
+
+// What `bytes` bytes can be; axes of extent 0 do not hide an overflow of the others.
+bool is_shape_of(std::size_t bytes, const std::vector<std::int64_t>& shape, at::ScalarType type) {
+  auto all = static_cast<std::int64_t>(at::elementSize(type));
+  bool empty = false;
+  for (const std::int64_t extent : shape) {
+    empty = empty || extent == 0;
+    if (extent < 0 || (extent > 0 && __builtin_mul_overflow(all, extent, &all))) return false;
+  }
+  return bytes == (empty ? 0 : static_cast<std::size_t>(all));
+}
+
+}  // namespace
+
 std::string packed_state(const State& state) {
   Json all = {{"values", state.values}, {"tensors", Json::object()}};
   for (const auto& [name, tensor] : state.tensors) {
@@ -32,8 +47,10 @@ State unpacked_state(const std::string& text) try {
     const auto& data = one.at("data").get_binary();
     const Dtype* known = find_dtype(&Dtype::safetensors, dtype);
     if (!known) throw DataError("not a state: unknown dtype " + dtype);
-    at::Tensor t = at::empty(one.at("shape").get<std::vector<std::int64_t>>(), known->type);
-    if (t.nbytes() != data.size()) throw DataError("a state of other bytes than its shape has");
+    const auto shape = one.at("shape").get<std::vector<std::int64_t>>();
+    if (!is_shape_of(data.size(), shape, known->type))
+      throw DataError("not a state: \"" + name + "\" has other bytes than its shape");
+    at::Tensor t = at::empty(shape, known->type);
     std::memcpy(t.mutable_data_ptr(), data.data(), data.size());
     state.tensors[name] = std::move(t);
   }

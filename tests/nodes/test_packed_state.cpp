@@ -2,6 +2,9 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
+#include <limits>
+#include <vector>
+
 #include "engine/base/error.h"
 #include "engine/state/packed_state.h"
 
@@ -50,6 +53,12 @@ TEST_CASE("what is no state is refused") {
           "not a state: ");
   refused(packed({{"dtype", "U9"}, {"shape", Json::array({4})}, {"data", bytes}}),
           "not a state: unknown dtype U9");
-  refused(packed({{"dtype", "U8"}, {"shape", Json::array({3})}, {"data", bytes}}),
-          "a state of other bytes than its shape has");
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  using Shape = std::vector<std::int64_t>;
+  for (const Shape& shape : {Shape{3}, Shape{-4}, Shape{-2, -2}, Shape{most, 2},
+                             Shape{0, most, most}, Shape{1LL << 62, 4}, Shape{1LL << 40}}) {
+    CAPTURE(Json(shape).dump());
+    refused(packed({{"dtype", "U8"}, {"shape", shape}, {"data", bytes}}),
+            "not a state: \"t\" has other bytes than its shape");
+  }
 }
