@@ -1,4 +1,5 @@
-// How a file's name ends. Readers take endings in capitals too, and so does all that looks for files.
+// How a file's name ends. Readers take endings in capitals too, and so does all that looks for
+// files.
 #pragma once
 
 #include <filesystem>

@@ -68,8 +68,7 @@ Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype, cons
   std::error_code problem;
   if (std::filesystem::is_directory(path, problem)) return read_dicom_series(path, dtype, read);
   if (const Extension* e = extension_of(path)) return e->read(path, dtype, read);
-  if (has_ending(path, ".dcm") || is_dicom_file(path))
-    return read_dicom_series(path, dtype, read);
+  if (has_ending(path, ".dcm") || is_dicom_file(path)) return read_dicom_series(path, dtype, read);
   throw DataError(path.string() +
                   ": unknown extension; .nii, .nii.gz, .nrrd, .mha, .png, .jpg, .bmp, .tif and "
                   ".npy are read, DICOM files, and folders with a DICOM series");

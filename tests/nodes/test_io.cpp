@@ -489,9 +489,10 @@ TEST_CASE("two nodes of a run do not write one file") {
                  "l.json is written by nodes.images and by nodes.answers"));
   // Nor do two that add to it: each reads the file, and writes it with its own lines.
   Driver lines("save_classification", {{"overwrite", false}}, first);
-  CHECK(contains(
-      message_of([&] { Driver("save_classification", {{"overwrite", false}}, second); }),
-      "predictions.csv is written by nodes.images and by nodes.answers"));
+  CHECK(contains(message_of([&] {
+                   Driver("save_classification", {{"overwrite", false}}, second);
+                 }),
+                 "predictions.csv is written by nodes.images and by nodes.answers"));
   Driver mapping("write_file_mapping", Json::object(), first);
   CHECK(contains(message_of([&] { Driver("write_file_mapping", Json::object(), second); }),
                  "mapping.json is written by nodes.images and by nodes.answers"));
