@@ -317,7 +317,8 @@ std::string Walk::said_by(const FieldInfo& f) {
 void Walk::learn(FieldInfo& f, int axes, std::string from) {
   f.spatial = axes;
   f.spatial_from = std::move(from);
-  f.extents.clear();
+  f.extents.assign(f.every_extent ? static_cast<std::size_t>(axes) : 0, f.every_extent);
+  f.every_extent = 0;
 }
 
 void Walk::gives(const FieldRule& rule) {
@@ -344,6 +345,7 @@ void Walk::gives(const FieldRule& rule) {
       info.form = Form::any;
       info.spatial = 0;
       info.extents.clear();
+      info.every_extent = 0;
     }
     info.maybe = false;
     differentiate(info);
@@ -376,27 +378,30 @@ std::vector<std::int64_t> Walk::extents_of(const Json& value, int spatial) {
   return out.size() == axes ? out : std::vector<std::int64_t>{};
 }
 
-// One positive number fixes every axis, however many there are.
-static bool is_every_extent(const Json& value) {
+// One positive number fixes every axis, however many there are; else 0.
+static std::int64_t every_extent(const Json& value) {
   const Json& one = value.is_array() && value.size() == 1 ? value.front() : value;
-  return one.is_number_integer() && one.get<std::int64_t>() > 0;
+  return one.is_number_integer() ? std::max<std::int64_t>(one.get<std::int64_t>(), 0) : 0;
 }
 
 void Walk::resizes(const FieldRule& rule) {
   if (rule.param.empty()) return chooses_extents(rule);
   per_axis(rule);
+  const std::int64_t every = every_extent(param(rule.param));
+  const bool pads = rule.act == FieldRule::Act::pads;
   for (const std::string& name : names(rule.fields)) {
     FieldInfo* f = flow_.find(name);
     if (!f || f->form == Form::record) continue;
     auto wanted = extents_of(param(rule.param), f->spatial);
-    const bool pads = rule.act == FieldRule::Act::pads;
     for (std::size_t a = 0; a < wanted.size(); ++a) {
       const auto before = f->extents.empty() ? 0 : f->extents[a];
       if (pads) wanted[a] = before > 0 ? std::max(before, wanted[a]) : 0;
       if (!pads && wanted[a] == 0) wanted[a] = before;
     }
     f->extents = std::move(wanted);
-    if (f->has_known_extents() || (!pads && is_every_extent(param(rule.param)))) {
+    if (!f->spatial && (every > 0 || pads))
+      f->every_extent = !pads ? every : f->every_extent ? std::max(f->every_extent, every) : 0;
+    if (f->has_known_extents() || (!pads && every > 0)) {
       f->one_shape = true;
       f->varies_since.clear();
     }
@@ -412,6 +417,7 @@ void Walk::chooses_extents(const FieldRule& rule) {
     if (spec_.rearranges && f->has_known_extents() && exchanges_equal(f->extents)) continue;
     if (!f->one_shape) f->varies_since = node_.path();
     f->extents.clear();
+    f->every_extent = 0;
   }
 }
 

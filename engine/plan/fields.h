@@ -31,6 +31,7 @@ struct FieldInfo {
   std::string spatial_from;           // what says so: "crop.spatial_size"
   std::int64_t channels = 0;          // 0: unknown
   std::vector<std::int64_t> extents;  // one a spatial axis, 0: unknown; empty: all unknown
+  std::int64_t every_extent = 0;      // of each axis, while their number is unknown; 0: unknown
   std::string dtype;                  // "float32"; "": unknown
   bool one_shape = false;             // of all samples, known or not
   std::string varies_since;           // the node that makes extents differ between samples; or ""

@@ -340,6 +340,9 @@ TEST_CASE("a network's channels, dtype and extents are checked where they are kn
            extent + " }," + forward;
   };
   CHECK(said(graph(sized("32"))).empty());
+  CHECK(said(graph(sized("30"))) ==
+        "SL0609 nodes.fwd.in: network \"net\" halves extents, so they must be multiples of 4, but "
+        "axis 0 of \"image\" has 30 (pad or crop to 32 or 28)\n");
   CHECK(said(graph(sized("[32, 34, 32]"))) ==
         "SL0609 nodes.fwd.in: network \"net\" halves extents, so they must be multiples of 4, but "
         "axis 1 of \"image\" has 34 (pad or crop to 36 or 32)\n");
@@ -447,6 +450,12 @@ TEST_CASE("extents that a node chooses are not stated as those before it, and cu
   CHECK(after("[34, 34, 34]", R"("type": "divisible_pad", "k": 4)").empty());
   CHECK(after("[34, 34, 34]", R"("type": "border_pad", "spatial_border": 1)").empty());
   CHECK(refused(after("[34, 34, 34]", R"("type": "orientation", "axcodes": "RAS")")));
+  // One number, before the network says of how many axes.
+  CHECK(refused(after("34", R"("type": "rand_flip")")));
+  CHECK(refused(after("32", R"("type": "spatial_pad", "spatial_size": 34)")));
+  CHECK(after("34", R"("type": "spatial_pad", "spatial_size": 36)").empty());
+  CHECK(after("34", R"("type": "resize_with_pad_or_crop", "spatial_size": 32)").empty());
+  CHECK(after("34", R"("type": "divisible_pad", "k": 4)").empty());
   CHECK(after("[32, 34, 32]", R"("type": "orientation", "axcodes": "RAS")").empty());
   CHECK(refused(after("[34, 34, 32]", R"("type": "rand_rotate90")")));
   CHECK(refused(after("[32, 34, 34]", R"("type": "rand_rotate90", "spatial_axes": [1, -1])")));
