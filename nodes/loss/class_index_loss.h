@@ -30,8 +30,13 @@ class ClassIndexLoss : public LossOf<P> {
 
  protected:
   using Weight = std::optional<at::Tensor>;
+  // `target`: classes of any integer type, or probabilities.
   virtual at::Tensor of(const at::Tensor& pred, const at::Tensor& target, const Weight& weight,
                         std::int64_t reduction) const = 0;
+  // As LibTorch takes them.
+  static at::Tensor as_indices(const at::Tensor& target) {
+    return target.is_floating_point() ? target : target.to(at::kLong);
+  }
   // Whether the truth may be probabilities of the output's shape.
   virtual bool takes_probabilities() const { return false; }
 
@@ -43,9 +48,11 @@ class ClassIndexLoss : public LossOf<P> {
     Weight weight;
     if (p.weight)
       weight = at::tensor(*p.weight).to(pred.options().requires_grad(false), /*non_blocking=*/true);
-    at::Tensor target = label.is_floating_point() ? label : label.to(at::kLong);
-    if (f.stream() && !target.is_floating_point())  // LibTorch would stop the device for these
+    at::Tensor target = label;
+    if (f.stream() && !label.is_floating_point()) {  // LibTorch would stop the device for these
+      target = as_indices(label);
       target = target.masked_fill(no_classes(target, pred.size(1)), p.ignore_index);
+    }
     return of(pred, target, weight,
               p.reduction == "mean"   ? at::Reduction::Mean
               : p.reduction == "none" ? at::Reduction::None
@@ -72,7 +79,8 @@ class ClassIndexLoss : public LossOf<P> {
     f.when_done([this, &f, &label, classes] { check_classes(f.in(), label, classes); });
   }
 
-  at::Tensor no_classes(const at::Tensor& target, std::int64_t classes) const {
+  at::Tensor no_classes(const at::Tensor& label, std::int64_t classes) const {
+    const at::Tensor target = as_indices(label);  // ignore_index need not be one of its type
     return target.lt(0).logical_or_(target.ge(classes)).logical_and_(target.ne(p.ignore_index));
   }
 

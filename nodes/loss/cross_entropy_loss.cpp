@@ -30,7 +30,7 @@ struct CrossEntropyLoss final : ClassIndexLoss<CrossEntropyParams> {
                                                       reduction == at::Reduction::Mean);
           loss.defined())
         return loss;
-    return at::cross_entropy_loss(pred, target, weight, reduction, p.ignore_index,
+    return at::cross_entropy_loss(pred, as_indices(target), weight, reduction, p.ignore_index,
                                   p.label_smoothing);
   }
 

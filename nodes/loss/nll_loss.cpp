@@ -16,7 +16,7 @@ struct NllLoss final : ClassIndexLoss<ClassIndexParams> {
  private:
   at::Tensor of(const at::Tensor& pred, const at::Tensor& target, const Weight& weight,
                 std::int64_t reduction) const override {
-    return at::nll_loss_nd(pred, target, weight, reduction, p.ignore_index);
+    return at::nll_loss_nd(pred, as_indices(target), weight, reduction, p.ignore_index);
   }
 };
 

@@ -124,6 +124,24 @@ TEST_CASE("cross entropy of maps is LibTorch's, by weights, of ignored labels, i
         }
 }
 
+TEST_CASE("losses of classes take them as any integer type") {
+  const at::Tensor pred = sines({2, 2, 5, 6}), label = at::arange(60).remainder(2).view({2, 5, 6});
+  for (const char* type : {"cross_entropy_loss", "nll_loss"})
+    for (const double smoothing : {0., 0.1}) {
+      Json params = Json::object();
+      if (*type == 'c') params["label_smoothing"] = smoothing;  // above 0 it is LibTorch's
+      const auto of = [&](const at::Tensor& classes) {
+        return drive(type, params, {batch(pred, classes)})[0].tensor("loss").item<float>();
+      };
+      for (const auto t : {at::kByte, at::kChar, at::kShort, at::kInt, at::kBool}) {
+        CAPTURE(at::toString(t));
+        CHECK(of(label.to(t)) == of(label));
+      }
+      const at::Tensor some = label.masked_fill(label.eq(1), -100);  // ignored
+      CHECK(of(some.to(at::kChar)) == of(some));
+    }
+}
+
 TEST_CASE("accuracy counts over batches and by class, and goes on after a checkpoint") {
   const at::Tensor scores = at::tensor({2., 1., 0., 0., 3., 1., 0., 0., 1.}).reshape({3, 3});
   const Json names = {{"class_names", {"a", "b", "c"}}};
