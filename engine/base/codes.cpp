@@ -288,6 +288,10 @@ run.step_threads, and nothing depends on the machine.)"},
 R"(With "batch": true a loss adds up intersections over all samples before it divides. A shard knows
 its own samples alone, so with run.shards the loss is the mean of the shards' losses, which is
 another number. That is what PyTorch's DistributedDataParallel does too.)"},
+  CodeText{"SL0460", "a file that two nodes write",
+R"(Of a file that two nodes of a run write, what one of them wrote would be lost, or their lines would
+stand in an order that timing decides. Each node names a file of its own.)"},
+
   CodeText{"SL0501", "--set names nothing",
 R"(--set changes what is there: variables, run settings, parameters of nodes and networks. The path
 is the one that diagnostics print, such as nodes.step.lr, run.epochs, vars.root, nodes.crop.size.0,

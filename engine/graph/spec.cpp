@@ -347,6 +347,7 @@ void each_member(Spec& s, const Fn& fn) {
   fn("network_params", s.network_params);
   fn("follows_param", s.follows_param);
   fn("metric_param", s.metric_param);
+  fn("file_params", s.file_params);
   fn("access", s.access);
   fn("rules", s.rules);
   fn("merges", s.merging);

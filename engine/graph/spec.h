@@ -202,6 +202,8 @@ class Spec {
                                             // one, of a reader the main one first
   std::string follows_param;  // an updater: the network whose updater it stands behind
   std::string metric_param;   // the parameter that names a metric that the node waits for
+  std::vector<std::string> file_params;  // whose values, one in the other, are the one file that it
+                                         // writes
   Access access = Access::none;
   bool is_differentiable = false;  // gradients go through it, from what it gives to what it takes
   std::vector<FieldRule> rules;    // what becomes of the samples' fields; none: nobody knows
@@ -368,6 +370,11 @@ class Spec {
   }
   Spec& watches(std::string param) {
     metric_param = std::move(param);
+    return *this;
+  }
+
+  Spec& writes(std::vector<std::string> path) {
+    file_params = std::move(path);
     return *this;
   }
 

@@ -1,6 +1,8 @@
 #include "engine/plan/plan.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 #include <set>
 
 #include "engine/base/stamp.h"
@@ -110,6 +112,7 @@ class Planner : PlanPass {
     plan_runs(*this);
     plan_credits(*this);
     check_metrics(*this);
+    files();
     if (diagnostics_.errors() != before) return false;
     for (const Diagnostic& remark : graph_.remarks) diagnostics_.add(remark);
     unread();
@@ -180,6 +183,24 @@ class Planner : PlanPass {
       for (const auto& port : node(i).outs)
         for (const PlanEdge& e : port)
           if (--waits[e.to] == 0) ready.push_back(e.to);
+    }
+  }
+
+  // Two nodes that write one file, as far as the graph says which.
+  void files() {
+    std::map<std::filesystem::path, int> writers;
+    for (int i = 0; i < size(); ++i) {
+      const auto& keys = node(i).spec->file_params;
+      if (keys.empty()) continue;
+      std::filesystem::path file;
+      for (const std::string& key : keys) file /= param<std::string>(node(i), key, "");
+      file = file.lexically_normal();
+      const int first = writers.try_emplace(file, i).first->second;
+      if (first != i)
+        error_at(
+            i, keys.back(), "SL0460",
+            file.string() + " is written by \"" + path(first) + "\" and by \"" + path(i) + "\"",
+            "give each a file of its own");
     }
   }
 

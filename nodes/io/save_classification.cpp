@@ -35,6 +35,7 @@ struct SaveClassification final : Node {
         .param("filename", &Params::filename, "The file in it. It has no line of names.")
         .param("delimiter", &Params::delimiter, "Between two values.")
         .param("overwrite", &Params::overwrite, "false: adds to a file that is there.")
+        .writes({"output_dir", "filename"})
         .lane(LaneKind::io)
         .ordered()
         .takes("@key", Form::any, 0);

@@ -33,6 +33,7 @@ struct SaveDetections final : Node {
         .param("coords_key", &Params::coords_key, "Places, [points, axes].")
         .param("output_dir", &Params::output_dir, output_dir_doc)
         .param("filename", &Params::filename, "The file in it.")
+        .writes({"output_dir", "filename"})
         .lane(LaneKind::io)
         .ordered()
         .takes("@key", Form::any, 0)

@@ -42,6 +42,7 @@ struct WriteDatalist final : Node {
         .param("validation", &Params::validation,
                "The last n samples go to \"validation\", the others to \"training\".")
         .at_least(0)
+        .writes({"output"})
         .lane(LaneKind::io)
         .ordered()
         .takes("@keys", Form::record);

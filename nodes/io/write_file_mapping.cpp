@@ -33,6 +33,7 @@ struct WriteFileMapping final : Node {
         .param("mapping_file_path", &Params::mapping_file_path,
                "A list [{\"input\": ..., \"output\": ...}]; what the file has already stays. A "
                "relative path stands under the run's folder where there is one.")
+        .writes({"mapping_file_path"})
         .lane(LaneKind::io)
         .ordered()
         .takes("@keys", Form::any, 0)
