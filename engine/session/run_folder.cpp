@@ -8,8 +8,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "engine/base/durable_file.h"
@@ -27,23 +25,23 @@ namespace fs = std::filesystem;
 
 // ---- whose run it is ----------------------------------------------------------------------------
 
-static Json read_small(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  return Json::parse(text, nullptr, false);
+static bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
 }
 
 RunId read_run_id(const fs::path& folder) {
-  const Json j = read_small(folder / "run.json");
+  const fs::path file = folder / "run.json";
   RunId run;
-  if (!j.is_object()) return run;
+  if (!is_file(file)) return run;
   try {
+    const Json j = Json::parse(read_text(file));
     run.id = j.value("id", "");
     run.graph_sha256 = j.value("graph_sha256", "");
     run.graphs = j.value("graphs", run.graphs);
     run.step_threads = j.value("step_threads", 0);
   } catch (const Json::exception& e) {
-    throw IoError((folder / "run.json").string() + " is damaged: " + e.what());
+    throw IoError(file.string() + " is damaged: " + e.what());
   }
   return run;
 }
@@ -61,24 +59,25 @@ std::string new_run_id() {
   return id;
 }
 
-static bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
-bool holds_run(const fs::path& folder) {
-  for (const char* name : {"run.json", "metrics.jsonl", "sessions.jsonl", "summary.json"})
-    if (is_file(folder / name)) return true;
+bool holds_checkpoint(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder / "checkpoints", ignored))
     if (is_file(entry.path() / "state.json")) return true;
   return false;
 }
 
-static std::string graph_of(const fs::path& folder) {
+bool holds_run(const fs::path& folder) {
+  for (const char* name : {"run.json", "metrics.jsonl", "sessions.jsonl", "summary.json"})
+    if (is_file(folder / name)) return true;
+  return holds_checkpoint(folder);
+}
+
+static std::string graph_of(const fs::path& folder) try {
   std::string names;
   for (const auto& file : read_run_id(folder).graphs) names += (names.empty() ? "" : " ") + file;
   return names.empty() ? "another graph" : names;
+} catch (const IoError&) {
+  return "another graph";
 }
 
 // ---- making room for a new run ------------------------------------------------------------------

@@ -21,7 +21,8 @@ namespace sluice {
 
 class File;  // engine/base/durable_file.h
 
-// run.json. A folder of an earlier version has none: then the id is "", as in its checkpoints.
+// run.json. A folder of an earlier version has none: then the id is "", as in its checkpoints. One
+// that cannot be read is an IoError: with no id every checkpoint would be another run's, and go.
 struct RunId {
   std::string id;                   // random, 128 bits
   std::string graph_sha256;         // of graph.json as the run has it
@@ -33,6 +34,7 @@ std::string new_run_id();
 
 // Whether a run left anything there that another would have to replace.
 bool holds_run(const std::filesystem::path& folder);
+bool holds_checkpoint(const std::filesystem::path& folder);  // of any run
 
 class RunFolder {
  public:

@@ -34,6 +34,11 @@ void Session::read_checkpoint() {
     checkpoint_ = load_checkpoint(checkpoint_path_);
   } else if (!in_place_) {
     throw IoError("no complete checkpoint in " + (from / "checkpoints").string());
+  } else if (before.id.empty() && holds_checkpoint(from)) {
+    throw IoError((from / "run.json").string() +
+                  ": it is missing, and says whose the checkpoints beside it are: put it back, or "
+                  "begin anew with --out " +
+                  from.string() + " --overwrite");
   } else {
     note(from.string() + (holds_run(from) ? ": its run wrote no checkpoint yet" : " holds no run") +
          ", so it begins at the beginning");

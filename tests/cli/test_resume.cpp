@@ -157,6 +157,29 @@ TEST_CASE("a run that was killed before its first checkpoint begins anew, never 
   CHECK(t.json_of("a/run.json").at("id") == std::string(32, '0'));
 }
 
+TEST_CASE("a run whose run.json is damaged or gone keeps its checkpoints, whatever resumes it") {
+  const TinyTraining t;
+  REQUIRE(t.run("--set run.epochs=1 --out a").code == 0);
+  const std::string run = t.folder.read("a/run.json"), weights = t.weights("a");
+  const auto kept = [&](const std::string& why) {
+    const auto r = t.run("--set run.epochs=2 --resume a");
+    INFO(r.err);
+    CHECK(r.code == 4);
+    CHECK(contains(r.err, why));
+    CHECK(t.weights("a") == weights);
+    CHECK(fs::exists(t.folder.path / "a/checkpoints/last/state.json"));
+  };
+  t.folder.write("a/run.json", run.substr(0, run.size() / 2));
+  kept("a/run.json is damaged");
+  CHECK(contains(t.run("--out a").err, "a holds a run of another graph: --resume a goes on"));
+  t.folder.write("a/run.json", "");
+  kept("a/run.json is damaged");
+  fs::remove(t.folder.path / "a/run.json");
+  kept("a/run.json: it is missing");
+  t.folder.write("a/run.json", run);
+  CHECK(t.run("--set run.epochs=2 --resume a").code == 0);
+}
+
 TEST_CASE("a resume takes the step threads that the run had, and says where it is told otherwise") {
   const TinyTraining t;
   REQUIRE(t.run("--set run.epochs=1 --step-threads 3 --out a").code == 0);
@@ -219,6 +242,30 @@ TEST_CASE("a resume says that the files of training are others, and not that the
   INFO(r.err);
   CHECK(r.code == 0);
   CHECK(contains(r.err, "the files of list are others than those of a, or were written to since"));
+}
+
+TEST_CASE("files whose names are no UTF-8 keep a cut run from nothing, metrics of them included") {
+  const TinyTraining t;
+  std::string graph = tiny_training;
+  const auto begin = graph.find("\"train\": {"), end = graph.find("\"flip\":");
+  graph.replace(begin, end - begin, R"("list": { "type": "file_patterns", "root": "root",
+      "patterns": { "image": "i*.nii", "label": "l*.nii" } },
+    "train": { "type": "load_image", "in": "list" },
+    "each": { "type": "decollate", "in": "fwd" },
+    "each_dice": { "type": "dice_metric", "in": "each" }, )");
+  t.folder.write("g.json", graph);
+  for (const char* name : {"i1", "i2", "i3", "i4", "l1", "l2", "l3", "l4"})
+    t.folder.write(std::string("root/") + name + "_caf\xe9.nii", shell::nifti(16));
+  REQUIRE(t.run("--out whole").code == 0);
+  const auto cut = t.run("--steps 1 --out a");
+  INFO(cut.err);
+  REQUIRE(cut.code == 0);
+  REQUIRE(t.run("--resume a").code == 0);
+  CHECK(t.weights("a") == t.weights("whole"));
+  const auto metrics = [&](const std::string& run) {
+    return t.json_of(run + "/summary.json").at("metrics").at("each_dice.mean");
+  };
+  CHECK(metrics("a") == metrics("whole"));
 }
 
 TEST_CASE("a sampler may draw more items than are listed, and fewer, of which all are watched") {
