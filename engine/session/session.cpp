@@ -288,12 +288,13 @@ bool Session::between(const Turn& ended, std::size_t position) {
   const auto every = graph_->run.checkpoint_every;
   const bool periodic = every > 0 && (ended.train_epoch + 1) % every == 0, best = is_best();
   if (periodic || best) prepare_save();
+  // First: whoever goes on from another one is told by its state that this one is kept.
+  if (folder_ && best) try_save("best", {position, 0}, false);
   if (folder_ && periodic) {
     char name[32];
     std::snprintf(name, sizeof name, "epoch_%05u", ended.train_epoch + 1);
     try_save(name, {position, 0}, false);
   }
-  if (folder_ && best) try_save("best", {position, 0}, false);
   return stop || wished;
 }
 

@@ -295,7 +295,10 @@ static void prune_checkpoints(const fs::path& folder, std::int64_t keep) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored))
     if (entry.path().filename().string().starts_with("epoch_")) periodic.push_back(entry.path());
-  std::sort(periodic.begin(), periodic.end());
+  const auto epoch = [](const fs::path& p) {  // a sixth digit makes the name longer
+    return std::pair(p.filename().string().size(), p);
+  };
+  std::ranges::sort(periodic, {}, epoch);
   for (std::int64_t i = 0; i + keep < static_cast<std::int64_t>(periodic.size()); ++i)
     fs::remove_all(periodic[static_cast<std::size_t>(i)], ignored);
 }

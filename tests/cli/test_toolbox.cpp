@@ -74,6 +74,14 @@ TEST_CASE("the epoch with the best metric is kept, and what a resume keeps is th
   CHECK(t.json_of("r/checkpoints/best/state.json")["state"]["steps"] == 3);
   CHECK(t.folder.read("r/checkpoints/best/model.safetensors") ==
         t.folder.read("whole/checkpoints/best/model.safetensors"));
+  // A kill between two checkpoints leaves none that says of a best one that it is kept, and is not.
+  const std::string both =
+      R"(--set '+run.checkpoint={"best":"step.loss","every_epochs":1}' --set run.epochs=1 )";
+  REQUIRE(t.run(both + "--out both").code == 0);
+  const auto serial = [&](const std::string& name) {
+    return t.json_of("both/checkpoints/" + name + "/state.json")["serial"].get<int>();
+  };
+  CHECK(serial("best") < serial("epoch_00001"));
   const auto wrong = t.run(R"(--set '+run.checkpoint={"best":"step.lost"}')");
   CHECK(wrong.code == 2);
   CHECK(wrong.err.find("run.checkpoint.best") != std::string::npos);
