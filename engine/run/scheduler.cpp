@@ -443,11 +443,14 @@ bool Scheduler::quarantine(Quarantined what, Exit exit, int node) {
   return true;
 }
 
-// A run's last node fails for the others of the run too.
-Place Scheduler::place_of(const std::string& path, const GraphNode& otherwise) const {
-  for (const PlanNode& n : plan_.nodes)
-    if (n.path() == path) return n.graph->place;
-  return otherwise.place;
+// At an epoch's end. The work of a run's nodes goes on in bodies of its last, so their budgets wait
+// for that one's end.
+void Scheduler::judge(const PlanNode& ended, std::uint32_t epoch) {
+  const int last = index(ended);
+  if (ended.run < 0) return judge(last, epoch);
+  const auto& run = plan_.runs[static_cast<std::size_t>(ended.run)].nodes;
+  if (last == run.back())
+    for (const int node : run) judge(node, epoch);
 }
 
 void Scheduler::judge(int node, std::uint32_t epoch) {
@@ -464,7 +467,7 @@ void Scheduler::judge(int node, std::uint32_t epoch) {
             [](const Bad& a, const Bad& b) { return a.what.stamp < b.what.stamp; });
   const Bad& b = bad[budget];
   fail({b.exit, b.what.message + " (more than the " + std::to_string(budget) + " allowed)",
-        b.what.node, b.what.sample, b.what.stamp, place_of(b.what.node, g)});
+        b.what.node, b.what.sample, b.what.stamp, g.place});
 }
 
 // Runs a caller's hook; what it throws ends the run instead of the process.

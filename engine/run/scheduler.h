@@ -141,6 +141,7 @@ class Scheduler {
  private:
   friend class Station;
   friend class StationTimes;
+  int index(const PlanNode& node) const { return static_cast<int>(&node - plan_.nodes.data()); }
   // Of a node in its run; -1: it is in none.
   int position_in_run(int node) const { return position_in_run_[static_cast<std::size_t>(node)]; }
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
@@ -148,8 +149,8 @@ class Scheduler {
   bool cutting() const { return cut_.load(std::memory_order_relaxed); }
   void fail(Failure failure);
   bool quarantine(Quarantined what, Exit exit, int node);  // false: far over the budget
-  Place place_of(const std::string& path, const GraphNode& otherwise) const;
-  void judge(int node, std::uint32_t epoch);  // of the budget, at an epoch's end
+  void judge(const PlanNode& ended, std::uint32_t epoch);  // of budgets, at an epoch's end
+  void judge(int node, std::uint32_t epoch);
   bool between(const Turn& ended);
   void guard(int node, const Stamp& stamp, const std::function<void()>& call);
   void turn_closed(Station& station, std::uint32_t epoch, bool cut);

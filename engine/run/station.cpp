@@ -410,7 +410,7 @@ void Station::close_epochs(Actions& actions) {
       actions.push_back({Action::Kind::send, this, port, marker});
     }
     if (e.in != e.fired + e.passed + e.skipped) scheduler_.fail(imbalance(e));
-    if (plan_.graph->on_error == OnError::quarantine) scheduler_.judge(index_, close_epoch_);
+    if (plan_.graph->on_error == OnError::quarantine) scheduler_.judge(plan_, close_epoch_);
     if (e.cut) scheduler_.shortened_ = true;
     if (e.cut && !cut_at_) cut_at_ = {close_epoch_, e.trained};
     if (ends_) actions.push_back({Action::Kind::turn, this, 0, marker});
@@ -542,7 +542,7 @@ void Station::pump_source(Actions& actions) {
 
 void Station::end_source_epoch(bool cut, Actions& actions) {
   if (cut) scheduler_.shortened_ = true;
-  if (plan_.graph->on_error == OnError::quarantine) scheduler_.judge(index_, close_epoch_);
+  if (plan_.graph->on_error == OnError::quarantine) scheduler_.judge(plan_, close_epoch_);
   Packet marker = end_of_epoch(cut);
   marker.count = ordinal_;
   for (int port = 0; port < static_cast<int>(plan_.outs.size()); ++port)

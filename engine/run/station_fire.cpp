@@ -353,7 +353,7 @@ const std::string* Station::failed_body(const Firing& firing, Cause why) {
   // An updater's NaN may have reached the weights; a reader's is the sample's own.
   const bool not_finite = why.exit == Exit::non_finite && plan_.spec->access != Access::update;
   if (plan_.graph->on_error == OnError::quarantine && (why.is_of_sample() || not_finite) &&
-      scheduler_.quarantine({who.path(), names, why.text, stamp}, why.exit, index_))
+      scheduler_.quarantine({who.path(), names, why.text, stamp}, why.exit, scheduler_.index(who)))
     return reasons::quarantined;
   scheduler_.fail({why.exit, why.text, who.path(), names, stamp, who.graph->place});
   return nullptr;

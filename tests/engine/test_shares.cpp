@@ -221,6 +221,29 @@ TEST_CASE("a sample is quarantined by the node whose work failed") {
                      {"no room", "zoom"}, {"no room either", "flip"}, {"none", "flip"}});
 }
 
+TEST_CASE("each node of a run has the budget of bad samples that it has alone") {
+  Run r([](Firing& f) {
+    PassTimer timer;
+    timer.begin(Owners(f.in().value < 2 ? 0 : 2));
+    if (f.in().value < 4) throw DataError("bad");
+  });
+  auto& nodes = r.b.graph.nodes;
+  for (auto& n : nodes) n.on_error = OnError::quarantine;
+  const auto outcome = [&](int most_of_zoom, int most_of_flip) {
+    for (auto& n : nodes) n.max_bad = most_of_flip;
+    nodes[static_cast<std::size_t>(r.zoom)].max_bad = most_of_zoom;
+    RunEvents silent;
+    Scheduler scheduler(r.plan(), r.b.pointers(), {}, silent);
+    return scheduler.run();
+  };
+  CHECK(outcome(2, 2).status == Outcome::Status::done);
+  const Outcome few = outcome(1, 9), others = outcome(9, 1);
+  CHECK(few.failure.node == "zoom");
+  CHECK(few.failure.sample == "v1");
+  CHECK(others.failure.node == "flip");
+  CHECK(others.failure.sample == "v3");
+}
+
 TEST_CASE("a forecast frees of a run what the node left to its last one") {
   Run r([](Firing&) {});
   PlanCosts costs;
