@@ -3,8 +3,6 @@
 // processes each knows what it has written itself.
 #pragma once
 
-#include <ATen/Functions.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -19,7 +17,7 @@
 #include "engine/base/folder_use.h"
 #include "engine/group/ranks.h"
 #include "engine/run/node.h"
-#include "engine/state/checkpoint.h"
+#include "engine/state/packed_state.h"
 #include "engine/state/sample.h"
 
 namespace sluice {
@@ -97,8 +95,7 @@ class WrittenFiles {
     last = {stamp, told};
   }
 
-  // The newest epoch's, for a run that is resumed and goes on within it. As bytes: names of files
-  // need not be UTF-8, and a state.json with all of them could be too large to be read again.
+  // The newest epoch's, for a run that is resumed and goes on within it.
   void save(State& state) const {
     std::lock_guard lock(mutex_);
     std::uint32_t newest = 0;
@@ -107,15 +104,12 @@ class WrittenFiles {
     for (const auto& [path, claim] : claims_)
       if (claim.stamp.epoch == newest) files.push_back({path, claim.stamp.index, claim.told});
     if (files.empty()) return;
-    const Json all{{"epoch", newest}, {"files", std::move(files)}};
-    state.tensors[saved_as] = at::tensor(Json::to_cbor(all), at::kByte);
+    state.tensors[saved_as] = packed_json({{"epoch", newest}, {"files", std::move(files)}});
   }
   void load(const State& state) {
     const auto found = state.tensors.find(saved_as);
     if (found == state.tensors.end()) return;
-    const at::Tensor bytes = found->second.contiguous();
-    const auto* const first = bytes.const_data_ptr<std::uint8_t>();
-    const Json all = Json::from_cbor(first, first + bytes.numel());
+    const Json all = unpacked_json(found->second);
     std::lock_guard lock(mutex_);
     for (const Json& file : all.at("files"))
       claims_[file.at(0).get<std::string>()] = {

@@ -29,4 +29,10 @@ inline Character first_character(std::string_view text) {
   return {code, n};
 }
 
+inline bool is_utf8(std::string_view text) {
+  for (Character c; !text.empty(); text.remove_prefix(c.bytes))
+    if (c = first_character(text); c.bytes == 0) return false;
+  return true;
+}
+
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "engine/base/utf8.h"
 #include "engine/graph/merge.h"
 
 namespace sluice {
@@ -70,15 +71,6 @@ bool holds_names(const std::vector<std::string>& keys, std::size_t depth) {
   return depth == 3 && keys[0] == "parts" && (keys[2] == "nodes" || keys[2] == "params");
 }
 
-bool is_valid_utf8(const std::string& text) {
-  try {
-    (void)Json(text).dump();
-    return true;
-  } catch (const Json::type_error&) {
-    return false;
-  }
-}
-
 class Applier {
  public:
   Applier(std::shared_ptr<Document> document, InnerOverrides& inner, Diagnostics& diagnostics)
@@ -88,7 +80,7 @@ class Applier {
     text_ = "--set " + text_of(o);
     path_ = o.path;
     act_ = o.act;
-    if (!is_valid_utf8(text_)) {
+    if (!is_utf8(text_)) {
       text_ = "--set";
       path_.clear();
       return error("SL0502", "--set with invalid UTF-8");
@@ -264,7 +256,7 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& texts,
   std::vector<Override> overrides;
   for (const std::string& text : texts) {
     Override o;
-    if (!is_valid_utf8(text)) {
+    if (!is_utf8(text)) {
       diagnostics.error("SL0502", "--set with invalid UTF-8");
       continue;
     }

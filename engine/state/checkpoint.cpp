@@ -5,9 +5,11 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "engine/base/durable_file.h"
 #include "engine/base/message.h"
+#include "engine/base/utf8.h"
 #include "engine/state/safetensors.h"
 
 namespace sluice {
@@ -25,29 +27,39 @@ constexpr std::uint64_t largest_state = 16 << 20;
 constexpr int deepest_state = 64;
 constexpr const char* tensor_files[] = {"model.safetensors", "optimizer.safetensors"};
 
-// JSON has no NaN and no infinity, which are written as {"$float": "nan"}, "inf" or "-inf".
+// JSON has no NaN and no infinity, which are written as {"$float": "nan"}, "inf" or "-inf", and no
+// text but UTF-8, which names of files need not be: {"$bytes": [99, 233]}.
 constexpr const char* odd_float = "$float";
+constexpr const char* odd_text = "$bytes";
 
-Json with_odd_floats_named(const Json& j) {
+Json with_odd_values_named(const Json& j) {
   if (j.is_number_float())
     if (const double v = j; !std::isfinite(v))
       return {{odd_float, std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf"}};
+  if (j.is_string())
+    if (const auto& text = j.get_ref<const std::string&>(); !is_utf8(text))
+      return {{odd_text, std::vector<std::uint8_t>(text.begin(), text.end())}};
   Json named = j;
   if (j.is_structured())
-    for (Json& inner : named) inner = with_odd_floats_named(inner);
+    for (Json& inner : named) inner = with_odd_values_named(inner);
   return named;
 }
 
-Json with_odd_floats(const Json& j) {
+Json with_odd_values(const Json& j) {
   if (j.is_object() && j.size() == 1 && j.contains(odd_float)) {
     constexpr double inf = std::numeric_limits<double>::infinity();
     if (j[odd_float] == "nan") return std::numeric_limits<double>::quiet_NaN();
     if (j[odd_float] == "inf") return inf;
     if (j[odd_float] == "-inf") return -inf;
   }
+  if (j.is_object() && j.size() == 1 && j.contains(odd_text)) {
+    std::string text;
+    for (const Json& byte : j[odd_text]) text += static_cast<char>(byte.get<std::uint8_t>());
+    return text;
+  }
   Json all = j;
   if (j.is_structured())
-    for (Json& inner : all) inner = with_odd_floats(inner);
+    for (Json& inner : all) inner = with_odd_values(inner);
   return all;
 }
 
@@ -154,9 +166,14 @@ void write_all(const fs::path& folder, const Checkpoint& c, std::uint64_t serial
   j["files"][tensor_files[0]] = write_tensor_file(folder / tensor_files[0], c.model);
   j["files"][tensor_files[1]] = write_tensor_file(folder / tensor_files[1], c.optimizer);
   j["serial"] = serial;
-  j["state"] = with_odd_floats_named(c.state);
+  j["state"] = with_odd_values_named(c.state);
   j["sha256"] = sha256_of(j.dump());
-  write_text(folder / "state.json", j.dump(1) + "\n");
+  const std::string text = j.dump(1) + "\n";
+  if (text.size() > largest_state)
+    throw DataError((folder / "state.json").string() + " would have " +
+                    std::to_string(text.size()) + " bytes and could not be read again: at most " +
+                    std::to_string(largest_state));
+  write_text(folder / "state.json", text);
   sync_folder(folder);
 }
 
@@ -211,7 +228,7 @@ Checkpoint load_checkpoint(const fs::path& checkpoint) {
   Checkpoint c;
   c.model = read_verified(checkpoint, tensor_files[0], j);
   c.optimizer = read_verified(checkpoint, tensor_files[1], j);
-  c.state = with_odd_floats(j["state"]);
+  c.state = with_odd_values(j["state"]);
   return c;
 }
 

@@ -1,6 +1,6 @@
 #include "engine/state/packed_state.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/Functions.h>
 
 #include <cstring>
 
@@ -57,6 +57,14 @@ State unpacked_state(const std::string& text) try {
   return state;
 } catch (const Json::exception& e) {
   throw DataError(std::string("not a state: ") + e.what());
+}
+
+at::Tensor packed_json(const Json& values) { return at::tensor(Json::to_cbor(values), at::kByte); }
+
+Json unpacked_json(const at::Tensor& packed) {
+  const at::Tensor bytes = packed.contiguous();
+  const auto* const first = bytes.const_data_ptr<std::uint8_t>();
+  return Json::from_cbor(first, first + bytes.numel());
 }
 
 }  // namespace sluice

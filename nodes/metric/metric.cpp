@@ -6,6 +6,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "engine/state/packed_state.h"
+
 namespace sluice {
 
 void RowMetric::flush(Flush& end) {
@@ -14,8 +16,9 @@ void RowMetric::flush(Flush& end) {
 }
 
 void RowMetric::save(State& state) const {
-  state.values = {{"classes", classes_}, {"first", first_}, {"names", names_}};
+  state.values = {{"classes", classes_}, {"first", first_}};
   if (count() == 0) return;
+  state.tensors["names"] = packed_json(names_);
   state.tensors["rows"] = at::tensor(rows_, at::kDouble).view({count(), width_});
   at::Tensor& places = state.tensors["places"];
   places = at::empty({count(), 1 + Stamp::max_depth}, at::kLong);
@@ -34,10 +37,12 @@ void RowMetric::merge(const State& part) {
   const at::Tensor rows = found->second.contiguous();
   const double* row = rows.const_data_ptr<double>();
   const auto before = static_cast<std::size_t>(count());
-  const auto names = part.values.value("names", std::vector<std::string>{});
+  const auto packed = part.tensors.find("names");
+  const Json names = packed == part.tensors.end() ? part.values.value("names", Json::array())
+                                                  : unpacked_json(packed->second);
   for (std::size_t i = 0; i < static_cast<std::size_t>(rows.size(0)); ++i, row += rows.size(1))
     append({row, row + rows.size(1)}, part.values.at("classes"), part.values.at("first"),
-           i < names.size() ? names[i] : "another part");
+           i < names.size() ? names[i].get<std::string>() : "another part");
   places_.resize(static_cast<std::size_t>(count()));
   const auto places = part.tensors.find("places");
   if (places != part.tensors.end() &&

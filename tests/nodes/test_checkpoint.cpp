@@ -204,6 +204,25 @@ TEST_CASE("a state's NaN and infinities are read back as they were, and its null
   CHECK(node["best"].is_null());
 }
 
+TEST_CASE("a state's text that is no UTF-8, as names of files may be, is read back as it was") {
+  Folder f;
+  Checkpoint c;
+  const Json names{"caf\xe9", "caf\xc3\xa9", "", "\xff"};
+  c.state = {{"nodes", {{"dice", {{"names", names}}}}}};
+  save_checkpoint(f.path, "c", c);
+  CHECK(load_checkpoint(f.path / "c").state["nodes"]["dice"]["names"] == names);
+}
+
+TEST_CASE("a state that could not be read again is not written, and the old checkpoint stays") {
+  Folder f;
+  save_checkpoint(f.path, "c", checkpoint(1));
+  Checkpoint c = checkpoint(2);
+  c.state["names"] = std::string(17 << 20, 'x');
+  CHECK_THROWS_AS(save_checkpoint(f.path, "c", c), DataError);
+  CHECK(std::distance(fs::directory_iterator(f.path), {}) == 1);
+  CHECK(load_checkpoint(f.path / "c").state["epoch"] == 1);
+}
+
 TEST_CASE("every flipped bit of a checkpoint is found") {
   Folder f;
   save_checkpoint(f.path, "c", checkpoint(1));

@@ -205,6 +205,16 @@ TEST_CASE("a metric of images says by which parameter vectors are none, and how 
         "the prediction [3, 1] and the label [3, 2] do not fit");
 }
 
+TEST_CASE("names of cases stand in a metric's tensors, since JSON has a bound and UTF-8 alone") {
+  Driver node("mse_metric"), resumed("mse_metric");
+  Sample sample = pair_of(inputs("numbers"), 0, 1);
+  sample.name = "caf\xe9";
+  node.fire({sample});
+  CHECK(saved(node).tensors.contains("names"));
+  resumed.node().load(saved(node));
+  CHECK(resumed.flush() == node.flush());
+}
+
 TEST_CASE("cumulative_average is the mean of what is finite, over a checkpoint too") {
   const auto loss = [](double value) { return sample_of("loss", at::scalar_tensor(value)); };
   Driver node("cumulative_average"), resumed("cumulative_average");
