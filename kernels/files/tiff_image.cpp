@@ -184,12 +184,14 @@ class TiffImage {
             std::uint8_t* to =
                 pixels + ((s * p.rows + top + y) * p.columns + left) * in_pixel * each;
             if (p.bits < 8)
-              unpack(part.data() + y * row, values, p, to);
+              unpack(part.data() + y * row, values, p.bits, to);
             else
               std::memcpy(to, part.data() + y * row, static_cast<std::size_t>(values * each));
           }
         }
-    return out;
+    // White is the largest number, as Pillow has it: of more bits the numbers stay.
+    const bool turned = p.photometric == PHOTOMETRIC_MINISWHITE && out.scalar_type() == at::kByte;
+    return turned ? (1 << p.bits) - 1 - out : out;
   }
 
   // `size` bytes of a strip or tile.
@@ -215,14 +217,8 @@ class TiffImage {
            " is damaged: " + why);
   }
 
-  // White is the largest number.
-  static void unpack(const std::uint8_t* from, std::int64_t values, const TiffPage& p,
-                     std::uint8_t* to) {
-    const int most = (1 << p.bits) - 1;
-    for (std::int64_t i = 0; i < values; ++i) {
-      const std::uint8_t v = packed_number(from, i, p.bits);
-      to[i] = p.photometric == PHOTOMETRIC_MINISWHITE ? static_cast<std::uint8_t>(most - v) : v;
-    }
+  static void unpack(const std::uint8_t* from, std::int64_t values, int bits, std::uint8_t* to) {
+    for (std::int64_t i = 0; i < values; ++i) to[i] = packed_number(from, i, bits);
   }
 
   at::Tensor palette(int bits) const {  // [colours, 3]

@@ -222,6 +222,18 @@ TEST_CASE("Pictures of one bit are black and white, and 0 and 1 where labels are
   CHECK_FALSE(two.numbers.defined());
 }
 
+TEST_CASE("A TIFF in which 0 is white comes as Pillow has it") {
+  const TemporaryFolder folder;
+  Tiff bytes, words;
+  bytes.page(strip(bytes, 3, 2, {0, 1, 55, 200, 254, 255}, 8, 0));
+  const Volume v = read_volume(folder.write("w.tif", bytes.bytes), at::kInt);
+  CHECK(v.data.equal(rows_of({255, 254, 200, 55, 1, 0}, 3).to(at::kInt)));
+  CHECK_FALSE(v.numbers.defined());
+  words.page(strip(words, 2, 1, {1, 0, 0, 255}, 16, 0));
+  CHECK(read_volume(folder.write("w.tif", words.bytes), at::kInt)
+            .data.equal(rows_of({1, 65280}, 2).to(at::kInt)));
+}
+
 TEST_CASE("A palette gives colours, and its numbers where labels are meant") {
   const TemporaryFolder folder;
   const auto check = [&](const Volume& v) {
