@@ -4,6 +4,8 @@
 // All of them are affine, so going back is one resampling: the current affine and the one in front
 // of the first transform say which voxel lies where. Flips and crops come back exactly, and what a
 // crop took away is 0, as MONAI pads it.
+#include <ATen/Functions.h>
+
 #include "engine/run/registry.h"
 #include "kernels/image/reach.h"
 #include "kernels/image/resizing.h"
@@ -45,28 +47,44 @@ struct Invert final : Node {
       const Meta& meta = field.geometry();
       if (meta.history.empty()) return;
       const auto& old = meta.history.front();
-      const Affine to_source = multiply(inverse(meta.affine), old.affine_before);
-      Shape3 source{1, 1, 1};
-      std::copy(field.tensor.sizes().begin() + 1, field.tensor.sizes().end(), source.begin());
+      const std::vector<Grid> grids = grids_of(field);
       field = turned_back(field, old.affine_before, old.shape_before,
                           parse_interpolation(per_key(p.mode, i)));
-      clear_beyond(field.tensor, to_source, source);
+      clear_what_was_cut(field.tensor, grids);
     });
     f.emit(std::move(out));
   }
 
  private:
-  // What lies beyond the field, of an image that it was cut out of.
-  static void clear_beyond(at::Tensor& t, const Affine& to_source, const Shape3& source) {
-    const auto axes = static_cast<std::size_t>(t.dim() - 1);
-    Shape3 shape{1, 1, 1};
-    std::copy_n(t.sizes().begin() + 1, axes, shape.begin());
-    const Reach reach = reach_of(source, to_source, shape);
-    for (std::size_t axis = 0; axis < axes; ++axis) {
-      const auto dim = static_cast<std::int64_t>(axis) + 1;
-      t.slice(dim, 0, reach.begin[axis]).zero_();
-      t.slice(dim, reach.end[axis]).zero_();
+  static Shape3 padded(at::IntArrayRef shape) {
+    Shape3 out{1, 1, 1};
+    std::copy_n(shape.begin(), std::min<std::size_t>(shape.size(), 3), out.begin());
+    return out;
+  }
+  // Those that the field went through: the image's own first, its present one last.
+  static std::vector<Grid> grids_of(const Field& field) {
+    std::vector<Grid> grids;
+    for (const Applied& a : field.geometry().history)
+      grids.push_back({a.affine_before, padded(a.shape_before)});
+    grids.push_back({field.geometry().affine, padded(field.tensor.sizes().slice(1))});
+    return grids;
+  }
+
+  static void clear_what_was_cut(at::Tensor& t, const std::vector<Grid>& grids) {
+    at::Tensor beyond;
+    for (const Cut& cut : cuts_of(grids)) {
+      at::Tensor place = at::full({1}, cut.row[3], at::kFloat);
+      for (std::int64_t d = 1; d < t.dim(); ++d) {
+        std::vector<std::int64_t> along(static_cast<std::size_t>(t.dim()) - 1, 1);
+        along[static_cast<std::size_t>(d) - 1] = t.size(d);
+        const double slope = cut.row[static_cast<std::size_t>(d) - 1];
+        if (std::abs(slope) > 1e-6)
+          place = place + at::arange(t.size(d), at::kFloat).mul_(slope).view(along);
+      }
+      const at::Tensor here = place.lt(-Cut::edge).logical_or(place.gt(cut.last + Cut::edge));
+      beyond = beyond.defined() ? beyond.logical_or(here) : here;
     }
+    if (beyond.defined()) t = t.masked_fill(beyond, 0);
   }
   static bool resized_last(const Field& field) {
     const auto& history = field.geometry().history;

@@ -54,6 +54,36 @@ TEST_CASE("what a crop took away comes back as 0, and an image of larger voxels 
   }
 }
 
+TEST_CASE("what a crop took away comes back as 0 also after a rotation, and before a padding") {
+  const auto of_ones = [](const Sample& s) {
+    const Field& field = s.at("image");
+    Sample out;
+    out.set("image", Field(at::ones_like(field.tensor), field.meta));
+    return out;
+  };
+  const auto back = [](const Sample& s) {
+    return drive("invert", {{"keys", "image"}}, {s}).at(0).tensor("image");
+  };
+  const Json box = {{"keys", "image"}, {"roi_start", {4, 4}}, {"roi_end", {8, 8}}};
+  const Sample image = sample_of("image", at::ones({1, 12, 12}));
+  const Sample turned = drive("rotate", {{"keys", "image"}, {"angle", 0.5}}, {image}).at(0);
+  const Sample cut = of_ones(drive("spatial_crop", box, {turned}).at(0));
+  at::Tensor inside = at::zeros({1, 12, 12});
+  inside.slice(1, 4, 8).slice(2, 4, 8).fill_(1);
+  Sample whole;
+  whole.set("image", Field(inside, turned.at("image").meta));
+  const at::Tensor there = back(cut);
+  CHECK(there.equal(back(whole)));
+  CHECK(there.sum().item<double>() < 25);
+  // What a rotation alone does not reach has the rim's values.
+  CHECK(back(of_ones(turned)).equal(at::ones({1, 12, 12})));
+
+  const Json wide = {{"keys", "image"}, {"spatial_size", {12, 12}}};
+  const Sample padded =
+      drive("spatial_pad", wide, {drive("spatial_crop", box, {image}).at(0)}).at(0);
+  CHECK(back(of_ones(padded)).equal(inside));
+}
+
 TEST_CASE("what was done along the last axis comes back, of pictures and of volumes") {
   const Affine affine{0, -2, 0, 5, 1.5, 0, 0, -7, 0, 0, 3, 9, 0, 0, 0, 1};
   for (const bool flat : {true, false}) {

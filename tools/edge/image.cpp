@@ -51,26 +51,35 @@ void Image::settle() {
   pending_ = false;
 }
 
+std::vector<Grid> Image::grids() const {
+  std::vector<Grid> all = former_;
+  all.push_back({affine, shape()});
+  return all;
+}
+
 void Image::crop(const Shape3& start, const Shape3& size, float fill) {
+  former_.push_back({affine, shape()});
   pend([&](AugmentChain& c) { return c.crop(start, size, fill); });
   affine =
       multiply(affine, translation({static_cast<double>(start[0]), static_cast<double>(start[1]),
                                     static_cast<double>(start[2])}));
-  pending_ = moved_ = true;
+  pending_ = true;
 }
 
 void Image::reorder(const Reorder& order) {
+  former_.push_back({affine, shape()});
   affine = multiply(affine, reorder_affine(order, shape()));
   pend([&](AugmentChain& c) { return c.reorder(order); });
-  pending_ = moved_ = true;
+  pending_ = true;
 }
 
 void Image::resample(const Affine& to_source, const Shape3& shape, const Affine& placed,
                      Interpolation mode, Padding padding) {
+  former_.push_back({affine, this->shape()});
   if (chain_.interpolations() > 0) settle();
   affine = placed;
   pend([&](AugmentChain& c) { return c.affine(to_source, shape, {mode, padding}); });
-  pending_ = moved_ = true;
+  pending_ = true;
 }
 
 void Image::add(const kernels::AugmentOp& op) {
@@ -89,7 +98,7 @@ Image Image::like(std::vector<float> voxels, std::int64_t channel_count) const {
   Image other(std::move(voxels), channel_count, shape(), affine);
   other.loaded_affine = loaded_affine;
   other.loaded_shape = loaded_shape;
-  other.moved_ = moved_;
+  other.former_ = former_;
   return other;
 }
 

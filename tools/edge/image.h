@@ -11,6 +11,7 @@
 
 #include "kernels/augment/augment_chain.h"
 #include "kernels/files/raw_voxels.h"
+#include "kernels/image/reach.h"
 
 namespace sluice::edge {
 
@@ -27,7 +28,8 @@ class Image {
   Affine loaded_affine;  // as the file had it
   Shape3 loaded_shape{};
   Shape3 shape() const { return chain_.shape(); }
-  bool moved() const { return moved_; }  // since it was loaded
+  bool moved() const { return !former_.empty(); }  // since it was loaded
+  std::vector<Grid> grids() const;                 // since then, the present one last
 
   void crop(const Shape3& start, const Shape3& size, float fill = 0);
   void reorder(const Reorder& order);
@@ -51,7 +53,8 @@ class Image {
 
   std::vector<float> voxels_;
   kernels::AugmentChain chain_;
-  bool pending_ = false, moved_ = false;
+  std::vector<Grid> former_;
+  bool pending_ = false;
 };
 
 // A NIfTI file of three axes, or four: the fourth are channels. DataError as sluice's load_image.

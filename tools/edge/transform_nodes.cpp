@@ -289,29 +289,26 @@ struct Invert final : Node {
       Image& image = c.image(p.keys[i]);
       if (!image.moved()) continue;
       const Affine to_source = multiply(inverse(image.affine), image.loaded_affine);
-      const Reach reach = reach_of(image.shape(), to_source, image.loaded_shape);
+      const std::vector<Cut> cuts = cuts_of(image.grids());
       image.resample(to_source, image.loaded_shape, image.loaded_affine,
                      each(p.mode, i) == "nearest" ? Interpolation::nearest : Interpolation::linear,
                      Padding::border);
-      clear_beyond(image, reach);
+      clear_what_was_cut(image, cuts);
     }
   }
 
  private:
-  // What lies beyond the field, of an image that it was cut out of.
-  static void clear_beyond(Image& image, const Reach& reach) {
+  static void clear_what_was_cut(Image& image, const std::vector<Cut>& cuts) {
+    if (cuts.empty()) return;
     const Shape3 shape = image.shape();
-    if (reach.begin == Shape3{} && reach.end == shape) return;
     std::vector<float> v = image.voxels();
     std::size_t i = 0;
     for (std::int64_t c = 0; c < image.channels; ++c)
       for (std::int64_t x = 0; x < shape[0]; ++x)
         for (std::int64_t y = 0; y < shape[1]; ++y)
-          for (std::int64_t z = 0; z < shape[2]; ++z, ++i) {
-            const Shape3 at{x, y, z};
-            for (std::size_t d = 0; d < 3; ++d)
-              if (at[d] < reach.begin[d] || at[d] >= reach.end[d]) v[i] = 0;
-          }
+          for (std::int64_t z = 0; z < shape[2]; ++z, ++i)
+            for (const Cut& cut : cuts)
+              if (!cut.keeps(cut.place(double(x), double(y), double(z)))) v[i] = 0;
     image.replace(std::move(v), image.channels);
   }
 };
