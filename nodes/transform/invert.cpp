@@ -79,7 +79,7 @@ struct Invert final : Node {
         along[static_cast<std::size_t>(d) - 1] = t.size(d);
         const double slope = cut.row[static_cast<std::size_t>(d) - 1];
         if (std::abs(slope) > 1e-6)
-          place = place + at::arange(t.size(d), at::kFloat).mul_(slope).view(along);
+          place = place.add(at::arange(t.size(d), at::kFloat).mul_(slope).view(along));
       }
       const at::Tensor here = place.lt(-Cut::edge).logical_or(place.gt(cut.last + Cut::edge));
       beyond = beyond.defined() ? beyond.logical_or(here) : here;
