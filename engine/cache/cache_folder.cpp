@@ -21,6 +21,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/read_file.h"
+#include "engine/base/system_call.h"
 #include "engine/base/warnings.h"
 
 namespace sluice {
@@ -164,6 +165,7 @@ void remove_abandoned(const fs::path& folder) {
 
 std::optional<CachedEntry> read_entry(const fs::path& file, const CacheKey& key) {
   const Descriptor fd(open_to_read(file.c_str()));
+  if (!fd && is_of_machine(errno)) fail_call("cannot read " + file.string(), errno);
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) return std::nullopt;
   const auto size = static_cast<std::uint64_t>(status.st_size);

@@ -68,7 +68,8 @@ struct CachedEntry {
   std::shared_ptr<std::byte> bytes;  // of the whole file
   std::span<const std::byte> payload;
 };
-// nullopt where anything about the file is not as it was written.
+// nullopt where anything about the file is not as it was written; a MachineError where the process
+// has no descriptor left, which says nothing about the file.
 std::optional<Json> read_header(const std::filesystem::path& file);  // unchecked: for lists
 std::optional<CachedEntry> read_entry(const std::filesystem::path& file, const CacheKey& key);
 

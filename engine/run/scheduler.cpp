@@ -331,6 +331,7 @@ void Scheduler::close() {
   for (auto* lane : {&machine_->io, &machine_->step, &machine_->copy, &machine_->step_queue.done,
                      &machine_->copy_queue.done})
     lane->reset();
+  machine_->merging.clear();
   for (auto& s : stations_) {
     s->ins_.clear();
     s->outs_.clear();

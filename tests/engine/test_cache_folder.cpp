@@ -1,11 +1,14 @@
 // The folder of disk caches: nothing that was not written is served.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <random>
 #include <thread>
 
+#include "engine/base/system_call.h"
 #include "engine/cache/cache_folder.h"
 #include "engine/cache/file_digests.h"
 #include "tests/campaign.h"
@@ -40,6 +43,29 @@ TEST_CASE("a key's text is 32 digits and back") {
   CHECK(CacheKey::from_hex(key.hex()) == key);
   CHECK_FALSE(CacheKey::from_hex("0123"));
   CHECK_FALSE(CacheKey::from_hex("0123456789ABCDEFFEDCBA9876543210"));
+}
+
+TEST_CASE("an entry for which there is no file descriptor is said, and is not damaged") {
+  TemporaryFolder folder;
+  CacheFolder cache(folder.path);
+  const CacheKey key{1, 2};
+  REQUIRE(cache.write(key, {{"name", "a"}}, {}));
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const int free = ::dup(0);  // the lowest
+  ::close(free);
+  const rlimit few{static_cast<rlim_t>(free), before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  bool said = false;
+  try {
+    cache.read(key);
+  } catch (const MachineError& e) {
+    said = e.exit == Exit::io;
+  }
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(said);
+  CHECK(cache.read(key));
+  CHECK(cache.figures().damaged == 0);
 }
 
 TEST_CASE("no entry with a changed bit or another length is served") {
