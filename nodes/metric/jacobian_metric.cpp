@@ -41,6 +41,8 @@ struct JacobianMetric final : RowMetric {
     if (!fits)
       throw DataError("\"" + p.key + "\" " + c10::str(sample.tensor(p.key).sizes()) +
                       " is no field of displacements [N, axes, ...] of at least 3 voxels an axis");
+    if (!field.isfinite().all().item<bool>())
+      throw DataError("\"" + p.key + "\" has displacements that are NaN or infinite");
     for (const at::Tensor& member : field.unbind()) {
       const at::Tensor j = determinants(member);
       append({j.le(0).to(at::kDouble).mean().item<double>(),

@@ -148,6 +148,8 @@ TEST_CASE("jacobian_metric finds what a linear map stretches, and what folds") {
   CHECK(measured(linear({{-1, 0}, {0, 1}}, 4))["folding"] == 1);
   CHECK(measured(linear({{2, 0, 0}, {0, -1, 0}, {0, 0, -1}}, 4))["folding"] == 0);
   CHECK_THROWS_AS(measured(at::zeros({3, 4, 4})), DataError);
+  CHECK_THROWS_WITH_AS(measured(at::full({2, 4, 4}, NAN)),
+                       "\"ddf\" has displacements that are NaN or infinite", DataError);
   // As many members as a field of one more axis would have axes.
   const at::Tensor mirrored = linear({{-1, 0}, {0, 1}}, 4), flat = at::zeros_like(mirrored);
   CHECK(measured(at::stack({mirrored, flat, flat}))["folding"] == doctest::Approx(1.0 / 3));
