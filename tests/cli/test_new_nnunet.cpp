@@ -249,6 +249,7 @@ TEST_CASE("what no plan can be made of is refused, with its place, and nothing i
   };
   refused("--planner resenc_n", 2, "did you mean \"resenc_m\"");
   refused("--gpu-memory -1", 2, "above 0");
+  refused("--gpu-memory 0", 2, "above 0");
   refused("--folds 1", 2, "2 or more");
   refused("--gpu-memory 1e-10", 3, "needs 0.001: give that by --gpu-memory");
   refused("--json", 2, "--plan-only");
@@ -258,6 +259,8 @@ TEST_CASE("what no plan can be made of is refused, with its place, and nothing i
   CHECK(contains(w.run("new segmentation data --recipe monai -o out").err, "nnunet"));
   w.change("numTraining", 7);
   refused("", 3, "numTraining is 7, and there are 6 cases");
+  w.change("numTraining", 1);
+  refused("", 3, "one case leaves none to validate with");
   w.change("numTraining", 6);
   nii::write(w.at("data/labelsTr/case_3.nii"), {14, 16, 15}, {1, 1, 1},
              [](int x, int, int) { return x == 3 ? 5.0f : 0.0f; });
@@ -274,6 +277,10 @@ TEST_CASE("what no plan can be made of is refused, with its place, and nothing i
   refused("", 3, "case_2_0001.nii: has another geometry");
   std::filesystem::remove(w.at("data/imagesTr/case_2_0001.nii"));
   refused("", 3, "case_2_0001.nii: no such file");
+  w.make();
+  nii::write(w.at("data/imagesTr/case_2_0001.nii"), {16, 16, 15}, {1, 1, 1},
+             [](int x, int, int) { return x == 3 ? INFINITY : 1.0f; });
+  refused("", 3, "case_2_0001.nii: has values that are NaN or infinite");
   w.make();
   for (int i = 0; i < 6; ++i)
     nii::write(w.at("data/labelsTr/case_" + std::to_string(i) + ".nii"), {14 + i % 3, 16, 15},

@@ -273,6 +273,14 @@ TEST_CASE("a decathlon's dataset.json says the same as nnU-Net's") {
   CHECK(d.classes() == std::vector<std::int64_t>{1});
 }
 
+TEST_CASE("labels of one number are one class of the network, as nnU-Net's") {
+  const TemporaryFolder folder;
+  Json d = small_dataset;
+  d["labels"] = {{"background", 0}, {"left", 1}, {"right", 1}, {"ignore", 2}};
+  std::ofstream(folder.path / "dataset.json") << d.dump(1);
+  CHECK(read_dataset(folder.path).outputs() == 2);
+}
+
 TEST_CASE("a wrong dataset.json is refused with its place") {
   const TemporaryFolder folder;
   const auto refused = [&](const char* key, const Json& value) {
@@ -302,7 +310,17 @@ TEST_CASE("a wrong dataset.json is refused with its place") {
   has(refused("labels", {{"background", 0}, {"whole", {1, 2}}, {"core", 2}}),
       "regions_class_order");
   has(refused("labels", {{"background", 0}, {"a", "1"}}), "is no whole number");
+  has(refused("labels", {{"background", 0}, {"ignore", 1}}), "no label but background");
+  has(refused("labels", {{"background", 0}, {"a", 1}, {"ignore", 1}}), "and no other's: it is 1");
+  has(refused("labels", {{"background", 0}, {"a", 1}, {"ignore", {2, 3}}}), "ignore is one label");
   has(refused("numTraining", 0), "above 0");
+  for (const Json& order : {Json{1, 300}, Json{1, -2}, Json{0, 1}}) {
+    Json d = small_dataset;
+    d["labels"] = {{"background", 0}, {"whole", {1, 2}}, {"core", 2}};
+    d["regions_class_order"] = order;
+    std::ofstream(folder.path / "dataset.json") << d.dump(1);
+    has(message_of([&] { (void)read_dataset(folder.path); }), ", which no region contains");
+  }
   std::ofstream(folder.path / "dataset.json") << "{\"channel_names\": ";
   has(message_of([&] { (void)read_dataset(folder.path); }), "dataset.json:1:");
 }
@@ -359,6 +377,32 @@ TEST_CASE("a memory that no patch fits into is refused with what would be enough
   CHECK_MESSAGE(refused.find("needs 0.001: give that by --gpu-memory") != std::string::npos,
                 refused);
   CHECK(with(0.001).empty());
+}
+
+TEST_CASE("a plan names the first memory that would change it, at any memory") {
+  const TemporaryFolder folder;
+  Json f = small_fingerprint();
+  for (Json& shape : f["shapes_after_crop"]) shape = {300, 400, 400};
+  write(folder.path / "dataset.json", small_dataset);
+  write(folder.path / "fingerprint.json", f);
+  const Dataset d = read_dataset(folder.path);
+  const Fingerprint fingerprint = read_fingerprint(folder.path / "fingerprint.json", d);
+  const auto full = [&](double gpu_memory) {
+    return *make_plans(d, fingerprint, *find_planner("default"), gpu_memory).find("3d_fullres");
+  };
+  for (const double memory : {0.5, 8.0, 11.0, 24.0}) {
+    const Configuration c = full(memory);
+    std::string wanted = "more memory would change nothing";
+    for (double gb = std::floor(memory) + 1; gb <= std::max(1.0, 3 * memory); ++gb)
+      if (const Configuration other = full(gb);
+          other.topology.patch != c.topology.patch || other.batch != c.batch) {
+        wanted = "with " + std::to_string(static_cast<int>(gb)) + " GB: patch ";
+        break;
+      }
+    const auto says = [&](const std::string& why) { return why.starts_with(wanted); };
+    CHECK_MESSAGE(std::any_of(c.why.begin(), c.why.end(), says), wanted, " at ", memory);
+  }
+  CHECK(full(1e12).why.back() == "more memory would change nothing");
 }
 
 TEST_CASE("patches are cut as large as nnU-Net cuts them before a rotation") {

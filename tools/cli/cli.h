@@ -39,7 +39,7 @@ struct Options {
   std::vector<std::string> predictors;  // new prediction: what segments
   // new segmentation --recipe nnunet
   std::string recipe, planner, fingerprint, write_fingerprint;
-  double gpu_memory = 0;
+  std::optional<double> gpu_memory;
   std::int64_t folds = 5;
   bool plan_only = false, probabilities = false;
   std::string key, strip_prefix;                            // weights, convert

@@ -24,7 +24,8 @@ static int new_by_recipe(const Options& o) {
     const std::string hint = did_you_mean(name, names);
     return refuse("there is no planner " + name + (hint.empty() ? "" : "; " + hint));
   }
-  if (o.gpu_memory < 0 || !std::isfinite(o.gpu_memory))
+  const double gpu_memory = o.gpu_memory.value_or(planner->gpu_memory);
+  if (!(gpu_memory > 0) || !std::isfinite(gpu_memory))
     return refuse("--gpu-memory is a number of GB above 0");
   if (o.folds < 2) return refuse("--folds is 2 or more");
   if (o.json && !o.plan_only) return refuse("--json goes with --plan-only");
@@ -34,7 +35,7 @@ static int new_by_recipe(const Options& o) {
     try {
       const auto dataset = nnunet::read_dataset(o.data);
       const auto plans = nnunet::make_plans(
-          dataset, nnunet::read_fingerprint(o.fingerprint, dataset), *planner, o.gpu_memory);
+          dataset, nnunet::read_fingerprint(o.fingerprint, dataset), *planner, gpu_memory);
       std::cout << (o.json ? dump(nnunet::plans_json(plans)) : nnunet::plans_text(plans));
       return flushed(code(Exit::done));
     } catch (const Error& e) {
@@ -47,7 +48,7 @@ static int new_by_recipe(const Options& o) {
                          {"folder", o.data},
                          {"out", o.out},
                          {"planner", name},
-                         {"gpu_memory", o.gpu_memory},
+                         {"gpu_memory", gpu_memory},
                          {"fingerprint", o.fingerprint},
                          {"write_fingerprint", o.write_fingerprint},
                          {"plan_only", o.plan_only},

@@ -69,7 +69,11 @@ void read_labels(Dataset& d, const DocumentPtr& document) {
     fail_at(labels, "labels is no object like {\"background\": 0, \"liver\": 1}");
   for (const auto& [name, value] : json.items()) {
     const Label label{name, integers(value, labels.child(name), "label \"" + name + "\"")};
-    if (name == "ignore") d.ignore = label.values.front();
+    if (name == "ignore") {
+      if (label.values.size() > 1)
+        fail_at(labels.child(name), "ignore is one label, and no region of several");
+      d.ignore = label.values.front();
+    }
     d.regions = d.regions || label.values.size() > 1;
     d.labels.push_back(label);
   }
@@ -104,11 +108,12 @@ void check_labels(const Dataset& d, const Place& place) {
     if (value != *values.begin() && !values.count(value - 1))
       fail_at(place, "labels have to follow each other: there is " + std::to_string(value) +
                          " and no " + std::to_string(value - 1));
-  if (values.size() < 2) fail_at(place, "there is no label but background");
-  if (d.ignore && *d.ignore != *values.rbegin())
-    fail_at(place.child("ignore"), "ignore has to be the highest label, " +
-                                       std::to_string(*values.rbegin()) + " and not " +
-                                       std::to_string(*d.ignore));
+  const auto classes = d.classes();
+  if (classes.empty()) fail_at(place, "there is no label but background");
+  if (d.ignore && *d.ignore <= classes.back())
+    fail_at(place.child("ignore"), "ignore has to be the highest label, and no other's: it is " +
+                                       std::to_string(*d.ignore) + ", and there is " +
+                                       std::to_string(classes.back()));
 }
 
 void read_region_order(Dataset& d, const DocumentPtr& document) {
@@ -122,6 +127,11 @@ void read_region_order(Dataset& d, const DocumentPtr& document) {
   if (std::ssize(d.region_order) != d.outputs())
     fail_at(place, "regions_class_order has " + std::to_string(d.region_order.size()) +
                        " numbers for " + std::to_string(d.outputs()) + " regions");
+  const auto known = d.classes();
+  for (const std::int64_t label : d.region_order)
+    if (std::find(known.begin(), known.end(), label) == known.end())
+      fail_at(place,
+              "regions_class_order has " + std::to_string(label) + ", which no region contains");
 }
 
 std::int64_t count_of(const DocumentPtr& document, const char* key) {
@@ -171,10 +181,10 @@ DocumentPtr read_json_file(const fs::path& file) {
 }
 
 std::int64_t Dataset::outputs() const {
-  std::int64_t n = 0;
-  for (const Label& label : labels)
-    n += label.name != "ignore" && !(regions && label.name == "background");
-  return n;
+  if (!regions) return std::ssize(classes()) + 1;
+  return std::count_if(labels.begin(), labels.end(), [](const Label& label) {
+    return label.name != "ignore" && label.name != "background";
+  });
 }
 
 std::vector<std::int64_t> Dataset::classes() const {

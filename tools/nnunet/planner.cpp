@@ -137,23 +137,35 @@ std::vector<Normalization> normalization_of(const Dataset& d, const Fingerprint&
 }
 
 // The next whole GB at which another patch or batch would be planned, up to three times as many.
+// Both grow with memory alone, so it is found by halves.
 void say_what_more_memory_gives(const Plans& plans, Configuration& c, const Wanted& wanted) {
   Plans larger = plans;
-  for (int gb = static_cast<int>(plans.gpu_memory) + 1; gb <= 3 * plans.gpu_memory; ++gb) {
+  const auto planned = [&](double gb) {
     larger.gpu_memory = gb;
-    const Configuration other = plan_one(larger, wanted);
-    if (other.topology.patch == c.topology.patch && other.batch == c.batch) continue;
-    c.why.push_back(join("with ", std::to_string(gb), " GB: patch ", extents(other.topology.patch),
-                         ", batch ", std::to_string(other.batch)));
+    return plan_one(larger, wanted);
+  };
+  const auto same = [&](const Configuration& other) {
+    return other.topology.patch == c.topology.patch && other.batch == c.batch;
+  };
+  double low = std::floor(plans.gpu_memory);
+  double high = std::max(low + 1, std::floor(3 * plans.gpu_memory));
+  if (same(planned(high))) {
+    c.why.push_back("more memory would change nothing");
     return;
   }
-  c.why.push_back("more memory would change nothing");
+  for (double gb = std::floor((low + high) / 2); gb > low && gb < high;
+       gb = std::floor((low + high) / 2))
+    (same(planned(gb)) ? low : high) = gb;
+  const Configuration other = planned(high);
+  c.why.push_back(join("with ", number(high), " GB: patch ", extents(other.topology.patch),
+                       ", batch ", std::to_string(other.batch)));
 }
 
 void say_what_is_odd(Plans& plans) {
   const auto& cases = plans.fingerprint.cases();
   if (cases == 1)
-    plans.odd.push_back("one case leaves nothing to validate with: train it on fold \"all\"");
+    plans.odd.push_back(
+        "one case leaves nothing to validate with: nnU-Net trains it on fold \"all\"");
   for (const Configuration& c : plans.configurations) {
     if (c.stages() == 1)
       plans.odd.push_back(join(c.name,

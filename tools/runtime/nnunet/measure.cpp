@@ -88,7 +88,8 @@ Case read_case(const DataItem& item, const Dataset& d, const std::set<std::int64
     if (!first.data.defined()) first = volume;
     must_fit(first, volume, file);
     const at::Tensor data = in_scan_order(volume.data);
-    if (data.isnan().any().item<bool>()) throw DataError(file + ": has NaN");
+    if (!data.isfinite().all().item<bool>())
+      throw DataError(file + ": has values that are NaN or infinite");
     if (key == "label") {
       must_be_listed(data, values, file);
       c.label = data[0];

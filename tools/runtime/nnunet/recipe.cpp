@@ -49,6 +49,10 @@ void must_be_trainable(const Dataset& d, std::int64_t folds) {
   if (d.reader != "SimpleITKIO")
     throw DataError(where + ": files end with " + d.ending +
                     "; graphs are written for volumes (--plan-only plans pictures too)");
+  if (d.training == 1)
+    throw DataError(where +
+                    ": one case leaves none to validate with; graphs are written for two or "
+                    "more (--plan-only plans one)");
   if (d.training < folds)
     throw DataError(where + ": " + std::to_string(d.training) + " cases make no " +
                     std::to_string(folds) + " folds; name fewer by --folds");

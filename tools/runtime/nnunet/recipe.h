@@ -5,7 +5,7 @@
 
 namespace sluice {
 
-// {"folder", "out", "planner", "gpu_memory" (0: the planner's), "fingerprint" (""; a file),
+// {"folder", "out", "planner", "gpu_memory", "fingerprint" (""; a file),
 // "write_fingerprint" (""; a file), "plan_only", "json", "folds"}
 int new_nnunet(const Json& request);
 
