@@ -41,7 +41,7 @@ const at::Tensor& Target::truth() const {
   if (truth_.defined()) return truth_;
   const at::ScalarType type = logits().scalar_type();
   truth_ = options.to_onehot_y && classes() > 1 ? one_hot(truncated(known_label()), classes(), type)
-                                                : label.to(type);
+                                                : channels().to(type);
   if (first()) truth_ = truth_.narrow(1, 1, counted());
   if (options.ignore_index) truth_ = truth_ * counts();
   return truth_;
@@ -55,8 +55,13 @@ at::Tensor Target::counts() const {
   return label.sum(1, true).gt(0).to(type);
 }
 
+at::Tensor Target::channels() const {
+  return label.size(1) > classes() ? label.narrow(1, 0, classes()) : label;
+}
+
 at::Tensor Target::known_label() const {
-  return options.ignore_index ? label.masked_fill(label.eq(*options.ignore_index), 0) : label;
+  if (!options.ignore_index || label.size(1) > classes()) return channels();
+  return label.masked_fill(label.eq(*options.ignore_index), 0);
 }
 
 at::Tensor Target::overlap() const {

@@ -25,8 +25,9 @@ struct TargetOptions : TargetParams {
 
 class Target {
  public:
-  // pred [N, C, ...] logits; label [N, 1, ...] class indices or [N, C, ...].
-  // mask [N or 1, 1, ...]: factor of what prob() gives; undefined: 1.
+  // pred [N, C, ...] logits; label [N, 1, ...] class indices or [N, C, ...]; with ignore_index C
+  // also [N, C + 1, ...], whose last channel is set where nothing counts. mask [N or 1, 1, ...]:
+  // factor of what prob() gives; undefined: 1.
   Target(at::Tensor prediction, at::Tensor truth, const TargetOptions& given, at::Tensor by = {})
       : pred(std::move(prediction)), label(std::move(truth)), mask(std::move(by)), options(given) {}
 
@@ -45,6 +46,7 @@ class Target {
   at::Tensor counted_logits() const;          // [N, counted, ...]
   at::Tensor counts() const;                  // [N, 1, ...]: 0 where the label is ignore_index
   at::Tensor known_label() const;             // class 0 where it is ignored
+  at::Tensor channels() const;                // the label without the channel of what is ignored
   at::Tensor overlap() const;                 // sum of prob and truth at once, as sum()
   at::Tensor sum(const at::Tensor& x) const;  // over space, and over samples where `batch`: [.., C]
   // Mean or sum over samples and classes of what sum() gave; none: as it is, [.., C, 1, ...] of as

@@ -41,7 +41,7 @@ at::Tensor cross_entropy(const Target& t) {
   if (t.options.weight) weight = weight_tensor(t.weights(), x);
   const at::Tensor target = index    ? indices(t)
                             : binary ? t.known_label().to(x.scalar_type())
-                                     : t.label.to(x.scalar_type());
+                                     : t.channels().to(x.scalar_type());
   const at::Tensor loss = binary ? bce_with_logits(x, target, {}, weight, reduction)
                                  : at::cross_entropy_loss(x, target, weight, reduction, ignored,
                                                           t.options.label_smoothing);
@@ -104,7 +104,8 @@ at::Tensor sigmoid_focal(const at::Tensor& x, const at::Tensor& y, const FocalTe
 }
 
 at::Tensor focal(const Target& t, const FocalTerm& p) {
-  return focal_mean(t, sigmoid_focal(t.counted_logits(), t.truth(), p));
+  const at::Tensor loss = sigmoid_focal(t.counted_logits(), t.truth(), p);
+  return focal_mean(t, t.options.ignore_index ? loss * t.counts() : loss);
 }
 
 at::Tensor channel_weights(const std::vector<double>& weights, const at::Tensor& like) {

@@ -14,6 +14,7 @@ struct DiceFocalLoss final : TermLoss<DiceFocalParams> {
   static Spec spec() {
     Spec s("dice_focal_loss", "Soft Dice plus focal loss.");
     add_term_loss<Params>(s);
+    add_ignore_index(s);
     add_dice_term(s, &Params::dice);
     add_focal_term(s, &Params::focal);
     add_class_weight(s);

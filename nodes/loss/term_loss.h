@@ -68,8 +68,10 @@ inline Spec& add_target_reduction(Spec& s) {
 }
 
 inline Spec& add_ignore_index(Spec& s) {
-  return param_of(s, "ignore_index", &TermLossParams::target, &TargetOptions::ignore_index,
-                  "Voxels of this label do not count.");
+  return param_of(
+      s, "ignore_index", &TermLossParams::target, &TargetOptions::ignore_index,
+      "Voxels of this label do not count. As many as the output has channels: also of a "
+      "label [N, C + 1, ...], whose last channel is set where nothing counts.");
 }
 
 inline Spec& add_soft_label(Spec& s) {
@@ -197,7 +199,8 @@ class TermLoss : public LossOf<P> {
     auto spatial = pred.sizes().vec();
     spatial[1] = given;
     const bool indices = given == 1 && classes > 1;
-    if (label.sizes() != at::IntArrayRef(spatial) || (given != classes && !indices))
+    const bool marked = given == classes + 1 && p.target.ignore_index == classes;
+    if (label.sizes() != at::IntArrayRef(spatial) || (given != classes && !indices && !marked))
       throw DataError("label " + c10::str(label.sizes()) + " does not fit the output " +
                       c10::str(pred.sizes()));
     if (indices != (p.target.to_onehot_y && classes > 1))

@@ -26,9 +26,10 @@ struct PatchDice final : Node {
                "Names for the metrics, one a class, background included; empty: numbers.")
         .param("argmax", &Params::argmax,
                "Classes exclude each other. false: each channel is a region, in where its logit is "
-               "above 0; the label has as many channels.")
+               "above 0; the label has as many channels (and one of what is ignored).")
         .param("ignore_label", &Params::ignore_label,
-               "Voxels of this label do not count; not where argmax is false.")
+               "Voxels of this label do not count; of regions those where the label's channel of "
+               "this number is set, its last, which the prediction lacks.")
         .param("momentum", &Params::momentum,
                "ema = momentum ema + (1 - momentum) mean; the first epoch's mean begins it.")
         .range(0, 1)
@@ -37,12 +38,6 @@ struct PatchDice final : Node {
         .reports({"mean", "ema", "class_*"})
         .takes("@keys", Form::any)
         .any_device();
-  }
-
-  void open(const OpenContext&) override {
-    if (p.ignore_label && !p.argmax)
-      throw Error(Exit::usage,
-                  "ignore_label is of classes that exclude each other: argmax is false");
   }
 
   void process(Firing& f) override {
@@ -93,6 +88,15 @@ struct PatchDice final : Node {
       throw DataError("\"" + p.keys[0] + "\" and \"" + p.keys[1] +
                       "\" are no batches of the same size");
     const std::int64_t classes = pred.size(1);
+    if (!p.argmax && p.ignore_label.value_or(classes) != classes)
+      throw Error(Exit::usage, "ignore_label is " + std::to_string(*p.ignore_label) + "; of " +
+                                   std::to_string(classes) + " regions the label's channel " +
+                                   std::to_string(classes) + " says what is ignored");
+    const std::int64_t wanted = p.argmax ? 1 : classes + (p.ignore_label ? 1 : 0);
+    if (truth.size(1) != wanted || truth.sizes().slice(2) != pred.sizes().slice(2))
+      throw DataError("\"" + p.keys[1] + "\" is " + c10::str(truth.sizes()) + "; the prediction " +
+                      c10::str(pred.sizes()) + " wants " + std::to_string(wanted) +
+                      " channels of its extents");
     if (!p.class_names.empty() && std::ssize(p.class_names) != classes)
       throw Error(Exit::usage, "class_names has " + std::to_string(p.class_names.size()) +
                                    " names for " + std::to_string(classes) + " classes");
@@ -114,7 +118,13 @@ struct PatchDice final : Node {
       }
       o = kernels::class_overlap(pred, truth, classes);
     } else {
-      o = kernels::channel_overlap(pred.gt(0), truth);
+      at::Tensor inside = pred.gt(0);
+      if (p.ignore_label) {
+        const at::Tensor counts = truth.select(0, classes).eq(0);
+        truth = truth.narrow(0, 0, classes).ne(0).logical_and(counts);
+        inside = inside.logical_and(counts);
+      }
+      o = kernels::channel_overlap(inside, truth);
     }
     for (std::size_t c = 0; c < sums_.size(); ++c) {
       sums_[c][0] += static_cast<double>(o.both[c]);

@@ -38,6 +38,31 @@ TEST_CASE("the recipe's graphs train, validate and resume to the bit") {
   w.train("out/2d.json", "flat");
 }
 
+// In both kinds of labels: what is ignored is told apart from background, and is no class.
+TEST_CASE("the recipe's graphs leave an ignored label out of losses and scores") {
+  for (const bool of_regions : {false, true}) {
+    Workplace w;
+    json labels = of_regions ? regions : json{{"background", 0}, {"shell", 1}, {"core", 2}};
+    labels["ignore"] = 3;
+    w.make(labels);
+    for (int i = 0; i < 6; ++i)
+      nii::write(w.at("data/labelsTr/case_" + std::to_string(i) + ".nii"), {14 + i % 3, 16, 15},
+                 {1, 1, 1}, [](int x, int y, int z) {
+                   const int r = (x - 7) * (x - 7) + (y - 8) * (y - 8) + (z - 7) * (z - 7);
+                   return y < 6 ? 3.0f : r < 4 ? 2.0f : float(r < 16);
+                 });
+    REQUIRE(w.run("new segmentation data --recipe nnunet -o out").code == 0);
+    const std::string graph = w.folder.read("out/3d_fullres.json");
+    const std::string number = of_regions ? "2" : "3";
+    CHECK(contains(graph, "\"ignore_index\": " + number));
+    CHECK(contains(graph, "\"ignore_label\": " + number + " }"));
+    CHECK(contains(graph, "[[1, 2], [2], [3]]") == of_regions);
+    const json scores = w.train("out/3d_fullres.json", "run")["metrics"];
+    CHECK(scores.contains(of_regions ? "dice.class_0" : "dice.class_2"));
+    CHECK_FALSE(scores.contains("dice.class_3"));
+  }
+}
+
 TEST_CASE("the recipe's graphs of regions and thick slices train") {
   Workplace w;
   w.make(regions, {1, 1, 4});

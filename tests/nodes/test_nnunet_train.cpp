@@ -108,9 +108,58 @@ TEST_CASE("patch_dice is one Dice over an epoch's patches, and its ema goes on o
   CHECK(second.at("mean") == doctest::Approx(1));
   CHECK(std::isnan(second.at("class_2")));
   CHECK(second.at("ema") == doctest::Approx(0.9 * (one + two) / 2 + 0.1));
-  CHECK_THROWS_WITH_AS(Driver("patch_dice", {{"argmax", false}, {"ignore_label", 3}}),
-                       "ignore_label is of classes that exclude each other: argmax is false",
+}
+
+TEST_CASE("patch_dice of regions leaves out what the label's last channel marks") {
+  const at::Tensor pred = at::tensor({5., 5., -5., 5., 5., -5., -5., -5.}).view({1, 2, 4, 1});
+  const at::Tensor label =
+      at::tensor({1, 0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 1}, at::kByte).view({1, 3, 4, 1});
+  Driver node("patch_dice", {{"argmax", false}, {"ignore_label", 2}});
+  (void)node.fire({patches(pred, label)}, at_index(0));
+  const auto found = by_name(node.flush(0));
+  CHECK(found.at("class_0") == doctest::Approx(2.0 / 4));  // of three voxels: 1 of 2 and 2
+  CHECK(found.at("class_1") == doctest::Approx(2.0 / 3));
+  CHECK_FALSE(found.contains("class_2"));
+  const auto fire = [&](const Json& params, const at::Tensor& given) {
+    Driver other("patch_dice", params);
+    (void)other.fire({patches(pred, given)}, at_index(0));
+  };
+  CHECK_THROWS_WITH_AS(fire({{"argmax", false}, {"ignore_label", 3}}, label),
+                       "ignore_label is 3; of 2 regions the label's channel 2 says what is ignored",
                        Error);
+  CHECK_THROWS_AS(fire({{"argmax", false}}, label), DataError);
+  CHECK_THROWS_AS(fire({{"argmax", false}}, label.narrow(1, 0, 1)), DataError);
+  CHECK_THROWS_AS(fire({{"argmax", false}}, label.narrow(1, 0, 2).narrow(2, 0, 3)), DataError);
+  CHECK_THROWS_AS(fire(Json::object(), label), DataError);
+}
+
+// Of nnunetv2 2.8.1's DC_and_BCE_loss with use_ignore_label, on this batch; what is ignored lies
+// where i + j + k is a multiple of 4.
+TEST_CASE("dice_focal_loss is nnU-Net's loss of regions and 1, with an ignored label") {
+  const at::Tensor where =
+      (at::arange(6).view({6, 1, 1}) + at::arange(7).view({7, 1}) + at::arange(5))
+          .remainder(4)
+          .eq(0);
+  const auto of = [&](std::int64_t regions, bool batch, const at::Tensor& ignored) {
+    const Sample in = golden_batch(2);
+    const at::Tensor given = in.tensor("label").masked_fill(where, 3);
+    std::vector<at::Tensor> channels{given.eq(1).logical_or(given.eq(2)), given.eq(2)};
+    channels.resize(static_cast<std::size_t>(regions));
+    channels.push_back(ignored.expand_as(given));
+    const at::Tensor x = in.tensor("pred").narrow(1, 0, regions).clone().requires_grad_();
+    const Json params{{"sigmoid", true}, {"gamma", 0}, {"batch", batch}, {"ignore_index", regions}};
+    const at::Tensor loss =
+        drive("dice_focal_loss", params, {patches(x, at::cat(channels, 1).to(at::kByte))})
+            .at(0)
+            .tensor("loss");
+    loss.backward();
+    CHECK(x.grad().masked_select(ignored.expand_as(x)).abs().max().item<double>() == 0);
+    return loss.item<double>();
+  };
+  CHECK(of(2, false, where) == doctest::Approx(1 + 1.1005346774).epsilon(1e-6));
+  CHECK(of(2, true, where) == doctest::Approx(1 + 1.1004935503).epsilon(1e-6));
+  CHECK(of(1, true, where) == doctest::Approx(1 + 0.4423340559).epsilon(1e-6));
+  CHECK(of(2, true, at::ones_like(where)) == 0);
 }
 
 TEST_CASE("patch_dice in merged parts is that of all patches") {

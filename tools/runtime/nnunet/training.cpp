@@ -176,6 +176,15 @@ class TrainingGraph {
     return all;
   }
 
+  // The regions' channels, and where there is an ignored label the last one, which marks it.
+  Json region_channels() const {
+    Json all = regions();
+    if (d_.ignore) all.push_back(Json::array({*d_.ignore}));
+    return all;
+  }
+  // What losses and metrics are told of it: the label, or that channel's number.
+  std::int64_t ignored() const { return d_.regions ? d_.outputs() : *d_.ignore; }
+
   // Outside of a case, -1 in the label, is background; regions become channels.
   void add_targets(NodeList& nodes, const std::string& prefix) const {
     nodes.add(prefix + "target", {{"type", "map_label_value"},
@@ -183,7 +192,8 @@ class TrainingGraph {
                                   {"target_labels", {0}},
                                   {"dtype", "uint8"}});
     if (d_.regions)
-      nodes.add(prefix + "regions", {{"type", "labels_to_regions"}, {"regions", regions()}});
+      nodes.add(prefix + "regions",
+                {{"type", "labels_to_regions"}, {"regions", region_channels()}});
     nodes.add(prefix + "batch", {{"type", "batch"}, {"size", "@batch"}});
     nodes.add(prefix + "gpu", {{"type", "to_device"}}, "On the GPU where there is one.");
   }
@@ -261,7 +271,7 @@ class TrainingGraph {
       node.update({{"sigmoid", true}, {"gamma", 0}});
     else
       node.update({{"softmax", true}, {"to_onehot_y", true}, {"include_background", false}});
-    if (d_.ignore && !d_.regions) node["ignore_index"] = *d_.ignore;
+    if (d_.ignore) node["ignore_index"] = ignored();
     if (c_.batch_dice) node["batch"] = true;
     return node;
   }
@@ -275,7 +285,7 @@ class TrainingGraph {
     nodes.add("o_fwd", {{"type", "model"}, {"net", "net"}});
     Json dice{{"type", "patch_dice"}};
     if (d_.regions) dice["argmax"] = false;
-    if (d_.ignore && !d_.regions) dice["ignore_label"] = *d_.ignore;
+    if (d_.ignore) dice["ignore_label"] = ignored();
     nodes.add("online", dice, "What nnU-Net calls pseudo Dice.");
     return "\n    // Patches of the fold that validates, after each epoch.\n" +
            nodes.text("    ", /*more=*/true);
@@ -291,10 +301,16 @@ class TrainingGraph {
     add_inference(nodes, m_, "v_", "net", probabilities_);
     if (probabilities_) add_kept_probabilities(nodes);
     nodes.add("v_save", saved_labels(m_, "validation"));
-    Json dice{{"type", "dice_metric"},
-              {"keys", {"pred", "truth"}},
-              {"include_background", false},
-              {"num_classes", label_values()}};
+    const Json both{"pred", "truth"};
+    Json dice{{"type", "dice_metric"}, {"keys", both}};
+    if (d_.regions) {
+      nodes.add("v_regions",
+                {{"type", "labels_to_regions"}, {"keys", both}, {"regions", region_channels()}});
+      dice["argmax"] = false;
+    } else {
+      dice.update({{"include_background", false}, {"num_classes", std::ssize(d_.classes()) + 1}});
+    }
+    if (d_.ignore) dice["ignore_index"] = ignored();
     nodes.add("dice", dice);
     return "\n    // The fold's cases as a whole, on their own grids, when all is trained.\n" +
            nodes.text("    ");
