@@ -128,6 +128,24 @@ TEST_CASE("apply resamples as MONAI does, and the affine comes from and goes to 
   CHECK(tried > 15);
 }
 
+TEST_CASE("apply moves an image by a field of displacements") {
+  Workplace w;
+  const npy::Array image = made_volume();
+  npy::write(w.in("a.npy"), image);
+  npy::Array field{{3, 13, 9, 11}, std::vector<float>(3 * 13 * 9 * 11, 0.f)};
+  std::fill_n(field.values.begin(), 13 * 9 * 11, 1.f);  // along the first axis
+  npy::write(w.in("f.npy"), field);
+  const auto r = w.apply("warp --in image=a.npy --in ddf=f.npy --out image=b.npy");
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  const auto moved = npy::read(w.in("b.npy"));
+  for (std::size_t c = 0; c < 2; ++c)
+    for (std::size_t x = 0; x < 13; ++x)
+      for (std::size_t i = 0; i < 99; ++i)
+        CHECK(moved[(c * 13 + x) * 99 + i] ==
+              doctest::Approx(image.values[(c * 13 + std::min<std::size_t>(x + 1, 12)) * 99 + i]));
+}
+
 TEST_CASE("apply prints and writes MONAI's losses") {
   Workplace w;
   npy::write(w.in("pred.npy"), sines({2, 3, 4, 5, 3}, 1, 2));

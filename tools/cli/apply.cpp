@@ -18,7 +18,7 @@ struct UsageError : std::runtime_error {
 std::string refusal(const Spec& spec) {
   const std::string& name = spec.name;
   if (spec.is_network) return "";
-  const auto works_alone = {"transform", "augment", "loss", "metric"};
+  const auto works_alone = {"transform", "augment", "loss", "metric", "model"};
   if (spec.access != Access::none)
     return name +
            " needs a network; apply runs nodes without one: put it in a graph, as "
