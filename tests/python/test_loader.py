@@ -231,6 +231,13 @@ class Arguments(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "is no value of a graph"):
             sluice.batches(made, "batch", set={"vars.n": object()})
 
+    def test_settings_and_states_that_are_no_dicts_are_refused(self):
+        for wrong in ("vars.n=1", ["vars.n=1"]):
+            with self.assertRaisesRegex(TypeError, "set is no dict"):
+                sluice.batches(GRAPH, "batch", set=wrong)
+        with sluice.batches(GRAPH, "batch") as loader, self.assertRaisesRegex(TypeError, "no state of a loader"):
+            loader.load_state_dict(None)
+
     def test_numbers_that_count_nothing_are_refused(self):
         for error, wrong in (
             (ValueError, {"threads": -3}), (TypeError, {"threads": 1.7}), (TypeError, {"threads": "2"}),

@@ -10,6 +10,7 @@ import os
 import pathlib
 import threading
 import weakref
+from collections.abc import Mapping
 
 from . import _errors, _library
 
@@ -49,6 +50,8 @@ def to_json(value, **how):
 
 def overrides(settings):
     """{"vars.root": "/data"} as the command line's --set."""
+    if not isinstance(settings or {}, Mapping):
+        raise TypeError(f'set is no dict, as {{"vars.root": "/data"}} is: it has the type {type(settings).__name__}')
     return [f"{path}={to_json(value)}" for path, value in (settings or {}).items()]
 
 
@@ -260,6 +263,8 @@ class Loader:
         loader stays as it was; `force` goes on all the same. The epoch's data up to there is prepared
         again.
         """
+        if not isinstance(state, Mapping):
+            raise TypeError(f"this is no state of a loader: it has the type {type(state).__name__}")
         step, request = state.get("step", 0), self._request | {"state": state, "force": force}
         handle = self._opened(request)
         self.close()
