@@ -23,7 +23,7 @@ const std::string client = python + " " SLUICE_SOURCE_DIR "/tests/cli/serve_clie
 const char* const ask =
     "import sys, urllib.request as u, urllib.error\n"
     "q = u.Request(sys.argv[1], data=open(sys.argv[2], 'rb').read() if "
-    "len(sys.argv) > 2 else None, headers=dict(h.split('=') for h in "
+    "len(sys.argv) > 2 else None, headers=dict(h.split('=', 1) for h in "
     "sys.argv[3:]))\n"
     "try: a = u.urlopen(q)\n"
     "except urllib.error.HTTPError as e: a = e\n"
@@ -87,10 +87,16 @@ TEST_CASE("what a client has to show, and what it is told") {
   const Packaged p;
   p.folder.write("ask.py", ask);
   p.folder.write("text.nii", "no image");
+  const std::string part =
+      "--b\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.nii\"\r\n\r\nx\r\n";
+  p.folder.write("two.txt", part + part + "--b--\r\n");
   const std::string do_ask = python + " ask.py ";
-  const auto r = served(p, "",
-                        do_ask + "$url/health > health\n" + do_ask +
-                            "$url/predict text.nii > bad\n" + do_ask + "$url/other > other");
+  const auto r =
+      served(p, "",
+             do_ask + "$url/health > health\n" + do_ask + "$url/predict text.nii > bad\n" + do_ask +
+                 "$url/other > other\n" + do_ask +
+                 "$url/predict two.txt > two Content-Type="
+                 "'multipart/form-data; boundary=b'");
   INFO(r.err);
   CHECK(p.folder.read("health") == "200 {\"status\":\"ok\",\"package\":\"p\",\"waiting\":0}");
   const std::string bad = p.folder.read("bad");
@@ -98,7 +104,8 @@ TEST_CASE("what a client has to show, and what it is told") {
   CHECK(bad.starts_with("400 "));
   CHECK(bad.find("image.nii: is no NIfTI file") != std::string::npos);
   CHECK(bad.find("/tmp") == std::string::npos);
-  CHECK(p.folder.read("other").starts_with("404 "));
+  CHECK(p.folder.read("other") == "404 POST /predict, GET /health and GET /metrics are answered\n");
+  CHECK(p.folder.read("two") == "400 the form has two files \"image\"\n");
   const std::string image = "$url/predict data/images/a0.nii";
   const auto t = p.sh(
       "export SLUICE_TOKEN=secret; $SLUICE serve p --port 0 --host 0.0.0.0 2> log & "
@@ -117,6 +124,14 @@ TEST_CASE("a server that cannot serve says why") {
   const Packaged p;
   p.refused("$SLUICE serve p --host 0.0.0.0", 2, "served with a token alone: set SLUICE_TOKEN");
   p.refused("$SLUICE serve run", 2, "run: is no package");
+  const auto twice = served(p, "",
+                            "timeout 20 $SLUICE serve p --port ${url##*:} 2> second; "
+                            "echo $? >> second");
+  INFO(twice.err);
+  const std::string second = p.folder.read("second");
+  INFO(second);
+  CHECK(second.find("--port 0 takes any free one") != std::string::npos);
+  CHECK(second.ends_with("\n4\n"));
   p.refused("printf x >> p/weights.safetensors; $SLUICE serve p", 3,
             "p/weights.safetensors: is not as it was packaged");
 }

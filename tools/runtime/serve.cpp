@@ -71,6 +71,11 @@ class Server {
   void run(int port) {
     http_.set_payload_max_length(max_bytes_);
     http_.set_read_timeout(30);
+    // Without SO_REUSEPORT, with which two servers could share a port.
+    http_.set_socket_options([](int socket) {
+      const int yes = 1;
+      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
     http_.set_keep_alive_max_count(1);  // a refused client goes on sending what nobody reads
     // Those that wait, the one that is at work, and those who ask how it goes.
     http_.new_task_queue = [this] { return new httplib::ThreadPool(queue_ + 4); };
@@ -89,12 +94,18 @@ class Server {
     http_.set_error_handler([](const Request&, Response& r) {
       if (r.body.empty() && r.status == 413)
         r.set_content("the upload is too large\n", "text/plain");
+      if (r.body.empty() && r.status == 404)
+        r.set_content("POST /predict, GET /health and GET /metrics are answered\n", "text/plain");
     });
-    if (port == 0)
+    if (port == 0) {
       port = http_.bind_to_any_port(host_);
-    else if (!http_.bind_to_port(host_, port))
-      port = -1;
-    if (port < 0) throw IoError(host_ + ": this port cannot be bound");
+      if (port < 0) throw IoError("--host " + host_ + ": this machine has no such address");
+    } else if (!http_.bind_to_port(host_, port)) {
+      throw IoError(
+          fmt::format("--port {}: cannot listen on {}:{}: another program does, or this "
+                      "machine has no such address; --port 0 takes any free one",
+                      port, host_, port));
+    }
     tell(fmt::format("serving {} on http://{}:{}", package_.string(), host_, port));
     std::thread end([this] {
       while (!stopping()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -153,6 +164,7 @@ class Server {
       if (std::find(keys_.begin(), keys_.end(), key) == keys_.end())
         return stop(400, "the form has a file \"" + printable(key) + "\"; expected " +
                              fmt::format("{}", fmt::join(keys_, ", ")));
+      if (files.contains(key)) return stop(400, "the form has two files \"" + key + "\"");
       file = &(files[key] = std::ofstream(folder / key, std::ios::binary));
       return true;
     };
