@@ -51,6 +51,15 @@ TEST_CASE("a package that was changed is neither run nor verified") {
   p.refused("$SLUICE verify p", 3, "selftest/input/made.nii.gz: is not as it was packaged");
   p.sh("rm -r p; cp -r whole p; sed -i 's/\"format\": 1/\"format\": 2/' p/manifest.json");
   p.refused(run, 3, "which is newer than this one");
+  for (const char* manifest : {"[]", "3", R"({"format": "x", "sluice": "0.1.0", "files": {}})",
+                               R"({"format": 1, "sluice": 3, "files": {}})",
+                               R"({"format": 1, "sluice": "0.1.0", "files": []})"}) {
+    p.folder.write("p/manifest.json", manifest);
+    p.refused("$SLUICE verify p", 3, "p/manifest.json: is no package's");
+  }
+  p.folder.write("p/manifest.json",
+                 R"({"format": 1, "sluice": "0.1.0", "files": {"graph.json": "x"}})");
+  p.refused("$SLUICE verify p", 3, "\"files\" lacks weights.safetensors");
   p.sh("rm -r p; cp -r whole p; rm p/manifest.json");
   p.refused("$SLUICE verify p", 3, "p: is no package");
 }
@@ -109,6 +118,29 @@ TEST_CASE("what cannot be packaged is said") {
   p.refused("$SLUICE export run --package p", 2, "p is there already and stays as it is");
   p.refused("$SLUICE export g.json --package q", 3, "g.json/graph.json: no such file");
   p.refused("$SLUICE export run --package q -o m.onnx", 2, "excludes");
+  p.refused("$SLUICE export run --package q --selftest none.nii", 4,
+            "--selftest none.nii: no such file");
+  p.refused("$SLUICE export run --package q --selftest g.json", 2,
+            "--selftest g.json: expected a NIfTI file");
+  CHECK_FALSE(fs::exists(p.at("q")));
+}
+
+TEST_CASE("a signal ends the export of a package, of which nothing stays") {
+  const Packaged p;
+  const auto r = p.sh(
+      "mkdir slow; export TMPDIR=$PWD/slow FILE_CALLS_UNDER=$(realpath slow) "
+      "FILE_CALLS_WAIT_US=100000 LD_PRELOAD=" SLUICE_BINARY_DIR
+      "/fake/libfile_calls.so\n"
+      "$SLUICE export run --package q & e=$!\n"
+      "for i in $(seq 200); do ls -d slow/sluice-* > /dev/null 2>&1 && break; sleep 0.05; done\n"
+      "kill -TERM $e; wait $e; echo $? > code; unset LD_PRELOAD; ls -A . slow > left");
+  INFO(r.err);
+  CHECK(p.folder.read("code") == "143\n");
+  CHECK(r.err.find("q: its self-test was ended by a signal") != std::string::npos);
+  const std::string left = p.folder.read("left");
+  INFO(left);
+  CHECK(left.find(".q.") == std::string::npos);
+  CHECK(left.find("sluice-") == std::string::npos);
   CHECK_FALSE(fs::exists(p.at("q")));
 }
 

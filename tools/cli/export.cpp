@@ -6,7 +6,8 @@
 namespace sluice::cli {
 
 int export_network(const Options& o) {
-  if (!o.package.empty())
+  if (!o.package.empty()) {
+    keep_signals();
     return run_in_runtime({{"command", "package"},
                            {"run", o.run},
                            {"net", o.key},
@@ -15,6 +16,7 @@ int export_network(const Options& o) {
                            {"selftest", o.selftest},
                            {"map", o.map},
                            {"json", o.json}});
+  }
   if (!o.out.ends_with(".onnx")) {
     print_error(o.out.empty() ? "name a file, -o net.onnx, or a folder, --package DIR"
                               : o.out + ": networks are exported as .onnx");
@@ -35,6 +37,7 @@ int export_network(const Options& o) {
 }
 
 int verify_package(const Options& o) {
+  keep_signals();
   return run_in_runtime({{"command", "verify"}, {"package", o.package}, {"json", o.json}});
 }
 

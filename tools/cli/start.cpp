@@ -204,7 +204,8 @@ int run_in_runtime(const Json& request, const std::string& runtime) {
   }
   char* argv[] = {name.data(), json.data(), nullptr};
   const std::string command = request.value("command", "");
-  const auto obeys = {"run", "profile", "advise", "serve", "calibrate"};  // the others just end
+  const auto obeys = {"run",    "profile",   "advise", "serve",
+                      "verify", "calibrate", "package"};  // the others just end
   const bool runs = std::find(obeys.begin(), obeys.end(), command) != obeys.end();
   return main(2, argv, runs ? &signal_number : nullptr);
 }

@@ -9,12 +9,21 @@ namespace sluice {
 namespace fs = std::filesystem;
 
 Json read_manifest(const fs::path& package) {
-  const Json manifest = read_json(package / "manifest.json");
-  if (manifest.value("format", 0) < 1 || !manifest.contains("files"))
-    throw DataError((package / "manifest.json").string() + ": is no package's");
+  const fs::path file = package / "manifest.json";
+  const Json manifest = read_json(file);
+  const auto has = [&](const char* key, Json::value_t type) {
+    return manifest.contains(key) && manifest[key].type() == type;
+  };
+  if (!has("format", Json::value_t::number_unsigned) || !has("sluice", Json::value_t::string) ||
+      !has("files", Json::value_t::object))
+    throw DataError(file.string() + ": is no package's");
   if (manifest["format"] > package_format)
-    throw DataError(package.string() + ": was packaged by Sluice " + manifest.value("sluice", "?") +
-                    ", which is newer than this one (" + version + ")");
+    throw DataError(package.string() + ": was packaged by Sluice " +
+                    manifest["sluice"].get<std::string>() + ", which is newer than this one (" +
+                    version + ")");
+  for (const char* needed : {"graph.json", "weights.safetensors"})
+    if (!manifest["files"].contains(needed))
+      throw DataError(file.string() + ": \"files\" lacks " + needed + ", which a package has");
   return manifest;
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <iostream>
 
@@ -19,6 +20,7 @@
 #include "tools/runtime/map_manifests.h"
 #include "tools/runtime/new/starter.h"
 #include "tools/runtime/new_folder.h"
+#include "tools/runtime/run/supervise.h"
 #include "tools/runtime/write_graph.h"
 #include "tools/runtime/write_onnx.h"
 
@@ -37,11 +39,13 @@ std::vector<fs::path> files_in(const fs::path& folder) {
   return all;
 }
 
-// Segments the self-test's images into a folder.
-void predict(const fs::path& package, const fs::path& out) {
+// Segments the self-test's images into a folder. `place`: where the package is, or will be.
+void predict(const fs::path& package, const fs::path& place, const fs::path& out) {
   if (const int code = run_command(package_run(package, package / "selftest/input", out));
       code != 0)
-    throw Error(static_cast<Exit>(code), package.string() + ": its self-test could not be run");
+    throw Error(static_cast<Exit>(code),
+                place.string() + (stopping() ? ": its self-test was ended by a signal"
+                                             : ": its self-test could not be run"));
 }
 
 // Balls on noise, a quarter larger than a window along each axis, on the network's own grid. No
@@ -72,6 +76,15 @@ void make_image(const fs::path& file, const Trained& trained, std::uint64_t seed
   }
   Matrix4 affine{spacing[0], 0, 0, 0, 0, spacing[1], 0, 0, 0, 0, spacing[2], 0, 0, 0, 0, 1};
   write_nifti(file, image.unsqueeze(0), affine, "int16");
+}
+
+// As graph.json of a package lists its images.
+void require_nifti(const fs::path& selftest) {
+  if (!fs::is_regular_file(selftest))
+    throw IoError("--selftest " + selftest.string() + ": no such file");
+  if (::fnmatch("*.nii*", selftest.filename().c_str(), FNM_PERIOD) != 0)
+    throw Error(Exit::usage, "--selftest " + selftest.string() +
+                                 ": expected a NIfTI file, whose name ends in .nii or .nii.gz");
 }
 
 Json labels_of(const Graph& graph, std::int64_t classes) {
@@ -160,6 +173,7 @@ int package_command(const Json& request) {
                                  why);
   begin_with(*made.network, made.model->name, {.file = weights.empty() ? run.string() : weights},
              true);
+  if (!selftest.empty()) require_nifti(selftest);
   if (!selftest.empty() && trained.keys.size() > 1)
     throw Error(Exit::usage, "--selftest is one file; this network's images have " +
                                  std::to_string(trained.keys.size()));
@@ -193,7 +207,7 @@ int package_command(const Json& request) {
   else
     fs::copy_file(selftest, input / fs::path(selftest).filename());
   const Scratch scratch;
-  predict(package, scratch.path / "run");
+  predict(package, made_folder.place(), scratch.path / "run");
   for (const fs::path& file : files_in(scratch.path / "run/segmentations"))
     fs::copy_file(scratch.path / "run/segmentations" / file, expected / file);
 
@@ -240,7 +254,7 @@ int verify_command(const Json& request) {
   const Json manifest = read_manifest(package);
   const std::size_t files = require_whole(package, manifest, true, sha256_of_file);
   const Scratch scratch;
-  predict(package, scratch.path / "run");
+  predict(package, package, scratch.path / "run");
   const Compared c = compare(package / "selftest/expected", scratch.path / "run/segmentations");
   const bool good =
       static_cast<double>(c.differ) <= package_may_differ * static_cast<double>(c.voxels);
