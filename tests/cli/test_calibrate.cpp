@@ -72,9 +72,28 @@ TEST_CASE("scales that do not belong to a network are refused") {
   p.refused("$SLUICE export run --scales s.json -o m.onnx", 2, "go together");
   p.refused("echo '{}' > e.json; $SLUICE export run --precision int8 --scales e.json -o m.onnx", 3,
             "e.json: is no file of `sluice calibrate`");
+  for (const auto& [pattern, why] : std::vector<std::pair<std::string, std::string>>{
+           {"s/\"scale\": [^,]*/\"scale\": 0/", ".scale: expected a number above 0"},
+           {"s/\"scale\": [^,]*/\"scale\": 1e99/", ".scale: expected a number above 0"},
+           {"s/\"scale\": [^,]*/\"scale\": \"x\"/", "e.json: is no file of `sluice calibrate`"},
+           {"s/\"zero_point\": 0/\"zero_point\": 5/", ".zero_point: expected 0"},
+           {"s/\"symmetric\": true/\"symmetric\": 3/", "e.json: is no file of `sluice calibrate`"}})
+    p.refused("sed '" + pattern +
+                  "' s.json > e.json; $SLUICE export run --precision int8 --scales e.json "
+                  "-o m.onnx",
+              3, why);
   p.refused("$SLUICE calibrate g.json -o s.json", 2,
             "trains: calibrate with a graph that predicts");
-  p.refused(calibrate + "--net other -o s.json", 2, "no network is called other");
+  p.refused(calibrate + "--net other -o s.json", 2, "no network is called other; there are net");
+}
+
+TEST_CASE("a package is calibrated as it is run: with its own weights") {
+  const Packaged p;
+  const auto r = p.sh(
+      "$SLUICE calibrate p --set vars.images=data/images -o s.json && "
+      "$SLUICE export run --precision int8 --scales s.json -o m.onnx");
+  INFO(r.err);
+  CHECK(r.code == 0);
 }
 
 TEST_CASE("heads of deep supervision, which a prediction leaves out, need no scale") {

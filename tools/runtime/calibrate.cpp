@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <mutex>
 
@@ -11,6 +13,8 @@
 #include "engine/state/checkpoint.h"
 #include "kernels/lists/data_list.h"
 #include "nodes/network/built_network.h"
+#include "tools/runtime/network.h"
+#include "tools/runtime/package.h"
 #include "tools/runtime/run/supervise.h"
 #include "tools/runtime/write_text.h"
 
@@ -34,14 +38,8 @@ Options options_of(const Json& request) {
   o.step_threads = request.at("step_threads");
   o.quiet = true;
   o.warnings = false;
+  open_packages(o);
   return o;
-}
-
-const GraphModel& model_of(const Graph& graph, const std::string& name) {
-  for (const GraphModel& m : graph.models)
-    if (m.name == name || (name.empty() && graph.models.size() == 1)) return m;
-  throw Error(Exit::usage, name.empty() ? "the graph has several networks, or none: --net NAME"
-                                        : "no network is called " + name);
 }
 
 // The graph as it is calibrated with: the network in float32 with these weights, so many samples.
@@ -97,6 +95,20 @@ std::map<std::string, Observed> observe(Session& session, const Options& o, Net&
   return all;
 }
 
+// A Json::exception where one of the two is no number.
+onnx::Scale scale_in(const Json& value, bool symmetric, const std::string& where) {
+  const auto scale = value.at("scale").get<double>(), zero = value.at("zero_point").get<double>();
+  const double least = std::numeric_limits<float>::min(), most = std::numeric_limits<float>::max();
+  if (!(scale >= least && scale <= most))
+    throw DataError(where + ".scale: expected a number above 0 that float32 holds, found " +
+                    value["scale"].dump());
+  if (!(zero >= 0 && zero <= (symmetric ? 0 : 255) && zero == std::floor(zero)))
+    throw DataError(where + ".zero_point: expected " +
+                    (symmetric ? "0, as scales are symmetric" : "a whole number from 0 to 255") +
+                    ", found " + value["zero_point"].dump());
+  return {scale, static_cast<std::int64_t>(zero)};
+}
+
 }  // namespace
 
 int calibrate_command(const Json& request) {
@@ -147,9 +159,13 @@ onnx::Scales read_scales(const fs::path& file, const std::string& weights_sha256
     throw DataError(file.string() +
                     ": was calibrated with other weights: run `sluice calibrate` again");
   onnx::Scales scales;
-  scales.symmetric = all.value("symmetric", true);
-  for (const auto& [name, v] : all["values"].items())
-    scales.values[name] = {v.at("scale"), v.at("zero_point")};
+  try {
+    scales.symmetric = all.value("symmetric", true);
+    for (const auto& [name, v] : all["values"].items())
+      scales.values[name] = scale_in(v, scales.symmetric, file.string() + ": values." + name);
+  } catch (const Json::exception&) {
+    throw DataError(file.string() + ": is no file of `sluice calibrate`");
+  }
   return scales;
 }
 

@@ -27,16 +27,6 @@ Graph read_graph(const fs::path& given) {
   return *graph;
 }
 
-const GraphModel& model_of(const Graph& graph, const std::string& name) {
-  std::string all;
-  for (const GraphModel& m : graph.models) {
-    if (m.name == name || (name.empty() && graph.models.size() == 1)) return m;
-    all += (all.empty() ? "" : ", ") + m.name;
-  }
-  throw Error(Exit::usage, name.empty() ? "the graph has several networks: --net " + all
-                                        : "no network is called " + name + "; there are " + all);
-}
-
 // What the graph shows the network: windows, crops, or the size that it is made for.
 Numbers size_of(const Graph& graph, const GraphModel& model, const Numbers& asked,
                 std::size_t axes) {
@@ -59,6 +49,17 @@ Numbers size_of(const Graph& graph, const GraphModel& model, const Numbers& aske
 }
 
 }  // namespace
+
+const GraphModel& model_of(const Graph& graph, const std::string& name) {
+  std::string all;
+  for (const GraphModel& m : graph.models) {
+    if (m.name == name || (name.empty() && graph.models.size() == 1)) return m;
+    all += (all.empty() ? "" : ", ") + m.name;
+  }
+  if (all.empty()) throw Error(Exit::usage, "the graph has no network");
+  throw Error(Exit::usage, name.empty() ? "the graph has several networks: --net " + all
+                                        : "no network is called " + name + "; there are " + all);
+}
 
 GraphNetwork build_network(const std::string& run, const std::string& name, const Numbers& size) {
   GraphNetwork n{read_graph(run)};

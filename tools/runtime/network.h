@@ -21,6 +21,9 @@ struct GraphNetwork {
   std::map<std::string, at::Tensor> tensors() const;
 };
 
+// The graph's network of this name; "": its only one. An Error(usage) lists those there are.
+const GraphModel& model_of(const Graph& graph, const std::string& name);
+
 // `run`: a run's folder or a graph. `name`: which network; "": the only one. `size`: extents;
 // empty: those of the graph's windows or crops, else 64 along each axis. Computes in float32. An
 // Error(usage) says what is missing.
