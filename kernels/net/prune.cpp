@@ -57,7 +57,10 @@ class Pruning {
     sizes_ = whole.sizes(images);
     small_sizes_ = small.sizes(images);
     if (whole.steps.size() != small.steps.size() || whole.values != small.values)
-      throw Error(Exit::usage, "the smaller network has other steps");
+      throw Error(
+          Exit::usage,
+          "of so few channels it has other steps, for example no convolution in a residual unit "
+          "that keeps them: leave more");
     units_.resize(static_cast<std::size_t>(whole.values));
     for (int v = 0; v < whole.inputs; ++v) units_[v] = made(v);
     for (const auto& s : whole.steps) follow(*s);

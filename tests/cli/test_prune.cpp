@@ -67,5 +67,10 @@ TEST_CASE("what cannot be pruned is said, and nothing is written") {
   refused("a -o a", "a is there already and stays as it is");
   refused("g.json -o s", "g.json: is no run's folder");
   refused("a -o s --multiple 64", "would stay as they are");
+  const auto packaged =
+      shell::run(t.in_folder +
+                 "mkdir p; cp a/graph.json p; echo > p/manifest.json; : > p/weights.safetensors");
+  REQUIRE(packaged.code == 0);
+  refused("p -o s", "p: is no run's folder");
   refused("a -o s --channels 1", "1 not in range");
 }

@@ -10,13 +10,14 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/graph/merge.h"
 #include "engine/run/registry.h"
 #include "engine/session/weights.h"
 #include "engine/state/checkpoint.h"
-#include "kernels/lists/data_list.h"
 #include "kernels/net/prune.h"
 #include "tools/runtime/network.h"
 #include "tools/runtime/new_folder.h"
+#include "tools/runtime/package.h"
 #include "tools/runtime/write_text.h"
 
 namespace sluice {
@@ -81,7 +82,8 @@ std::int64_t count(const Network& network) {
 
 int prune_command(const Json& request) {
   const fs::path run = request.at("run").get<std::string>();
-  if (!fs::is_directory(run)) throw Error(Exit::usage, run.string() + ": is no run's folder");
+  if (!fs::is_directory(run) || is_package(run))
+    throw Error(Exit::usage, run.string() + ": is no run's folder");
   NewFolder folder(request.at("out").get<std::string>());
   GraphNetwork made = build_network(run.string(), request.at("net"), {});
   const GraphModel& model = *made.model;
@@ -106,7 +108,8 @@ int prune_command(const Json& request) {
   for (const auto& named : {network->parameters(), network->buffers()})
     for (const auto& [name, t] : named) tensors[name] = t;
   write_safetensors(folder.path() / "model.safetensors", tensors);
-  Json graph = read_json(run / "graph.json");
+  Diagnostics of_a_graph_that_was_read;
+  Json graph = read_graph_files({(run / "graph.json").string()}, of_a_graph_that_was_read)->root;
   for (const std::string& name : of_one_shape(made.graph, model.name)) {
     Json& entry = graph["models"][name];
     entry[changed] = params[changed];
