@@ -63,7 +63,7 @@ at::Tensor tensor_of(const Table& t, void* value, const std::string& file) {
 }  // namespace
 
 std::string runtime_library() {
-  if (const char* given = std::getenv("SLUICE_ONNXRUNTIME")) return given;
+  if (const char* given = std::getenv("SLUICE_ONNXRUNTIME"); given && *given) return given;
   if (const std::string found = beside_torch(); !found.empty()) return found;
   const char* const name = "libonnxruntime.so.1";
   void* library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);

@@ -142,6 +142,7 @@ TEST_CASE("sluice-edge names what it does not run, what was changed and what is 
   const std::string run = "$SLUICE-edge run p --images data/images --out out";
   p.refused("SLUICE_ONNXRUNTIME=/none " + run, 2, "ONNX Runtime cannot be loaded");
   p.refused("$SLUICE-edge run data --images data/images", 3, "data/manifest.json: no such file");
+  p.refused(run + " --threads 0", 2, "--threads: Value 0 not in range 1 to 4096");
   p.sh("cp -r p whole; printf x >> p/model.onnx");
   p.refused(run, 3, "p/model.onnx: is not as it was packaged");
   // A node and a parameter of Sluice's that are not here, with their digest.

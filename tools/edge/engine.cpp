@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string library() {
-  if (const char* given = std::getenv("SLUICE_ONNXRUNTIME")) return given;
+  if (const char* given = std::getenv("SLUICE_ONNXRUNTIME"); given && *given) return given;
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
   for (const fs::path& folder : {here, here / "lib"})
     if (const std::string found = library_in(folder); !found.empty()) return found;

@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
   for (CLI::App* command : {run, verify}) {
     command->add_option("package", package, "The package's folder")->required();
     command->add_option("--threads", threads, "Of the network and of blending")
-        ->check(CLI::PositiveNumber);
+        ->check(CLI::Range(1, 4096));
   }
   run->add_option("--images", images, "The folder of the images")->required();
   run->add_option("--out", out, "Where segmentations are written");
