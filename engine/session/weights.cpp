@@ -158,6 +158,9 @@ void fill(Network& network, const std::string& name, const Named& tensors,
 
 void begin_with(Network& network, const std::string& name, const WeightsFile& from, bool quiet) {
   const Named tensors = read_weights(from.file, from.key, from.strip_prefix);
+  if (network.parameters().empty() && network.buffers().empty())
+    throw Error(Exit::usage, from.file + ": network \"" + name +
+                                 "\" has no weights to be filled: leave \"weights\" away");
   const auto fit = weights::copy(network, name, tensors, !from.partial);
   const bool whole = fit.missing.empty() && fit.misshapen.empty();
   if (fit.filled.empty() || (!from.partial && !whole))

@@ -161,7 +161,8 @@ Tensors read_tensors(File& file, const std::string& name) {
   if (size < sizeof length + 2) throw DataError(name + " is too short for safetensors");
   file.read(&length, sizeof length);
   if (length < 2 || length > largest_header || length > size - sizeof length)
-    throw DataError(name + ": a header of " + std::to_string(length) + " bytes cannot be");
+    throw DataError(name + ": is no safetensors file: its header would have " +
+                    std::to_string(length) + " bytes");
   std::string text(length, '\0');
   file.read(text.data(), length);
   Tensors out;

@@ -70,6 +70,8 @@ TEST_CASE("--check holds the file against this build, or says that nothing was c
     CHECK(json::parse(r.out).at("difference").get<double>() <
           (contains(more, "float16") ? 2e-2 : 1e-4));
   }
+  const auto unset = t.sh("SLUICE_ONNXRUNTIME= $SLUICE export a -o m.onnx --check");
+  CHECK(contains(unset.out, "differs from this build's own"));
   const auto labels = t.sh("$SLUICE export a -o m.onnx --check --head argmax");
   CHECK(contains(labels.out,
                  "0.0000 of the labels differ from this build's own (16x16x16 and "
@@ -143,6 +145,10 @@ TEST_CASE("a file predicts as the network that it was exported from") {
     return t.json_of(out + "/summary.json").at("metrics").dump();
   };
   CHECK(dice("own", "") == dice("file", as_network));
+  const auto filled = t.sh(std::string("$SLUICE run p.json --quiet --no-out ") + as_network +
+                           " --set +models.net.weights=a");
+  CHECK(filled.code == 2);
+  CHECK(contains(filled.err, "network \"net\" has no weights to be filled"));
 }
 
 TEST_CASE("files that are no networks for this graph are refused before data is read") {
