@@ -364,7 +364,7 @@ void commands(CLI::App& app, Options& o) {
 
   auto* profile = app.add_subcommand("profile", "Runs for a while; prints what limits throughput");
   graphs(profile, o, "Graph file; several are merged left to right");
-  run_options(profile, o, "else nothing is kept");
+  run_options(profile, o, "else nothing is kept but what nodes such as save_image write");
   for (const char* name : {"--overwrite", "--trace"}) profile->get_option(name)->needs("--out");
   profile->add_option("--seconds", o.seconds, "How long; 0: the whole run")
       ->check(number(0, 1e9))
