@@ -1,6 +1,6 @@
 // What nodes that write files share: names of files, and that neither a second sample of an epoch,
-// nor another node, nor another run at the same time overwrites what is there in silence. Of a run's
-// processes each knows what it has written itself.
+// nor another node, nor another run at the same time overwrites what is there in silence. Of a
+// run's processes each knows what it has written itself.
 #pragma once
 
 #include <algorithm>
