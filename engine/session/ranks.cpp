@@ -1,8 +1,10 @@
 #include "engine/session/ranks.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <span>
 #include <string_view>
+#include <thread>
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
@@ -43,11 +45,23 @@ void Parted::unite(const std::string& when) const {
     if (r != ranks_->world.rank) node_->merge(unpacked_state(ranks_->wire->get(name(when, r))));
 }
 
+// Whether every rank came to the epoch's end; one that was cut before it has handed over instead.
+bool Parted::all_ended(const std::string& epoch) const {
+  Wire& wire = *ranks_->wire;
+  for (int r = 0; r < ranks_->world.size; ++r)
+    while (!wire.has(name(epoch, r))) {
+      if (wire.has(name("cut", r)) && !wire.has(name(epoch, r))) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  return true;
+}
+
 void Parted::flush(Flush& end) {
   const std::string epoch = std::to_string(end.epoch);
   State mine;
   node_->save(mine);
   ranks_->wire->put(name(epoch, ranks_->world.rank), packed_state(mine));
+  if (!all_ended(epoch)) return;
   unite(epoch);
   // Whoever gave this part has read the one before.
   if (!given_.empty()) ranks_->wire->remove(name(given_, ranks_->world.rank));

@@ -22,7 +22,7 @@ void join(Ranks& ranks, const RunSettings& run, std::function<int()> signal,
           std::function<void(const std::string&)> lost);
 
 // Of a node whose state of an epoch is spread over the ranks: at the epoch's end every rank puts it
-// together from all parts, so all report the same.
+// together from all parts, so all report the same; nothing where a rank was cut before that.
 class Parted final : public Node {
  public:
   Parted(std::unique_ptr<Node> node, std::string path, std::shared_ptr<Ranks> ranks)
@@ -38,6 +38,7 @@ class Parted final : public Node {
 
  private:
   void unite(const std::string& when) const;
+  bool all_ended(const std::string& epoch) const;
   std::string name(const std::string& when, int rank) const;
 
   const std::unique_ptr<Node> node_;

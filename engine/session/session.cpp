@@ -139,7 +139,7 @@ void Session::stop() noexcept {
 }
 
 // After the run: what each rank counted, and what rank 0 alone keeps.
-void Session::gather_ends(const Outcome& outcome) {
+void Session::gather_ends(Outcome& outcome) {
   if (ranks_->alone()) return;
   if (outcome.status == Outcome::Status::failed) {
     if (outcome.failure.exit != Exit::peer) ranks_->wire->end(outcome.failure.str());
@@ -147,12 +147,16 @@ void Session::gather_ends(const Outcome& outcome) {
   }
   for (const Parted* node : parted_) node->hand_over();
   of_others_ = told(*ranks_, "end",
-                    {{"samples", samples_json(*plan_, *scheduler_)}, {"quarantined", quarantine_}});
-  for (std::size_t r = 1; r < of_others_.size(); ++r)
+                    {{"samples", samples_json(*plan_, *scheduler_)},
+                     {"quarantined", quarantine_},
+                     {"cut", outcome.status == Outcome::Status::cut}});
+  for (std::size_t r = 1; r < of_others_.size(); ++r) {
     for (const Json& line : of_others_[r]["quarantined"]) {
       ++bad_;
       if (folder_) folder_->quarantine_line(line);
     }
+    if (of_others_[r]["cut"]) outcome.status = Outcome::Status::cut;
+  }
 }
 
 int Session::exit_code(const Outcome& outcome) const {

@@ -116,7 +116,7 @@ class Session final : public RunEvents {
   bool ends_by_agreement() const;
   void lost(const std::string& who);
   [[noreturn]] void end_at_once(const Outcome& outcome, Exit exit);
-  void gather_ends(const Outcome& outcome);
+  void gather_ends(Outcome& outcome);
   void claim_folder();
   void read_checkpoint();
   void compare(const RunId& before);

@@ -1,6 +1,7 @@
 #include "engine/state/gloo_wire.h"
 
 #include <ATen/ops/from_blob.h>
+#include <c10/util/Logging.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -78,7 +79,9 @@ class GlooWire final : public Wire {
  public:
   GlooWire(const World& w, const GlooOptions& options) : world_(w), options_(options) {
     setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);  // what fails is said by us
+    c10::initLogging();
     store_ = connect();
+    claim_place();
     name_ = "rank " + std::to_string(w.rank) + " (" + host_name() + ")";
     put("wire/name/" + std::to_string(w.rank), name_);
     await_all();
@@ -241,6 +244,16 @@ class GlooWire final : public Wire {
                     ": " + why);
   }
 
+  // A rank 0 that came to a port which was taken has left its others to the run that has it.
+  void claim_place() {
+    std::int64_t came = 0;
+    asked([&] { came = store_->add("wire/came/" + std::to_string(rank()), 1); });
+    if (came > 1)
+      throw Error(Exit::peer, "rank " + std::to_string(rank()) + " is there already: port " +
+                                  std::to_string(world_.port) + " of " + world_.master +
+                                  " is another run's; give each run a MASTER_PORT of its own");
+  }
+
   // Whether it held before the time to join was over by `more` seconds.
   template <class Holds>
   bool await(Holds&& holds, double more = 0) const {
@@ -279,9 +292,21 @@ class GlooWire final : public Wire {
 
   static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+  // Asked on a thread that is left behind where rank 0 hangs: it serves the store, and a store that
+  // says nothing is waited for without an end.
+  std::string who(const std::string& otherwise) {
+    std::promise<std::string> said;
+    auto answer = said.get_future();
+    std::thread([this, otherwise, said = std::move(said)]() mutable {
+      said.set_value(ask_who(otherwise));
+    }).detach();
+    const bool answers = answer.wait_for(std::chrono::seconds(3)) == std::future_status::ready;
+    return answers ? answer.get() : "rank 0 is gone, or hangs";
+  }
+
   // Who failed: in its own words, or the one that notices nothing any more. Those who do answer at
   // once, so that the wait is short; a rank that is late by more is hung.
-  std::string who(const std::string& otherwise) {
+  std::string ask_who(const std::string& otherwise) {
     const auto noticed = [](int r) { return "wire/noticed/" + std::to_string(r); };
     try {
       put(noticed(rank()), "");

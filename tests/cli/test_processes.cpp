@@ -555,6 +555,56 @@ TEST_CASE("a rank that is killed ends the others at once, and a resume gives the
   MESSAGE(killed << " ranks killed; the others ended within " << longest << " ms");
 }
 
+TEST_CASE("a rank that hangs is named, also the first one, which serves the others' messages") {
+  const Sharded t;
+  for (const std::string victim : {"0", "1"}) {
+    const auto run =
+        shell::run(t.in_folder +
+                   "timeout 90 $SLUICE run g.json --quiet --processes 3 --set run.epochs=100000 "
+                   "--set +run.peer_timeout_s=2 --out r" +
+                   victim + " & guard=$!\nwhile ! grep -q step.loss r" + victim +
+                   "/metrics.jsonl; do sleep 0.05; done\n"
+                   "kill -STOP $(pgrep -P $(pgrep -P $guard) | sed -n $((" +
+                   victim + " + 1))p)\nwait $guard\necho code $?");
+    CHECK_MESSAGE(contains(run.out, "code 137"), run.out, run.err);  // the hung one's own
+    CHECK_MESSAGE(contains(run.err, "another process failed: rank " + victim), run.err);
+    CHECK_MESSAGE(contains(run.err, "is gone, or hangs"), run.err);
+    CHECK_MESSAGE(!contains(run.err, "c10d"), run.err);
+  }
+}
+
+TEST_CASE("a second run at a port that is taken leaves the first one alone") {
+  const Sharded t;
+  const std::string run = "$SLUICE run g.json --quiet --out r --set run.epochs=100000";
+  const auto both = as_ranks(t, run,
+                             run +
+                                 " & mine=$!\nwhile ! [ -e r/metrics.jsonl ]; do sleep 0.05; done\n"
+                                 "$SLUICE run g.json --quiet --no-out; echo second $?\n"
+                                 "kill -TERM $mine\nwait $mine");
+  CHECK_MESSAGE(both.code == 0, both.err);
+  CHECK_MESSAGE(contains(both.out, "second 9"), both.out);
+  CHECK_MESSAGE(contains(both.err, "rank 1 is there already"), both.err);
+  CHECK(t.json_of("r/summary.json").at("status") == "cut");
+}
+
+TEST_CASE("a signal ends processes of which one awaits the others' part of a metric") {
+  json g = sharded_graph();
+  for (const char* name : {"train", "flip", "noise", "batch", "fwd", "loss", "step", "mean"})
+    g["nodes"].erase(name);
+  g["nodes"]["val"].erase("after");
+  g["nodes"]["val"].update({{"num_samples", 400}, {"spatial_size", {32, 32, 32}}});
+  const Sharded t(g);
+  const auto run = shell::run(t.in_folder +
+                              "timeout 90 $SLUICE run g.json --quiet --processes 2 --out r & "
+                              "guard=$!\nwhile ! [ -e r/run.json ]; do sleep 0.01; done\n"
+                              "all=$(pgrep -P $guard)\nsecond=$(pgrep -P $all | sed -n 2p)\n"
+                              "kill -STOP $second\nsleep 5\nkill -TERM $all\nsleep 0.2\n"
+                              "kill -CONT $second\nwait $guard\necho code $?");
+  CHECK_MESSAGE(contains(run.out, "code 143"), run.out, run.err);
+  CHECK(t.json_of("r/summary.json").at("status") == "cut");
+  CHECK(t.json_of("r/summary.json").at("metrics").empty());
+}
+
 TEST_CASE("--continue begins a run, and goes on with the one that is there") {
   const Sharded t;
   REQUIRE(t.run("--out whole").code == 0);
