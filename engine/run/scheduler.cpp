@@ -483,6 +483,7 @@ void Scheduler::guard(int node, const Stamp& stamp, const std::function<void()>&
 }
 
 std::string Failure::str() const {
+  if (node.empty()) return message;
   std::string s = place.str();
   if (!s.empty()) s += ": ";
   s += "nodes." + node;
