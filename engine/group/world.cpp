@@ -111,11 +111,14 @@ void find_master(World& w, const Launcher& l, const Reader& read) {
 
 World find_world(const Environment& variable, const std::function<void(const std::string&)>& note) {
   const Reader read(variable);
+  bool lacks_master = false;
   for (const Launcher& l : launchers) {
     const auto rank = read.number(l.rank), size = read.number(l.size);
     const bool is_torchrun = &l == &launchers.front();
-    if (is_torchrun && rank && size && (!read.text("MASTER_ADDR") || !read.text("MASTER_PORT")))
+    if (is_torchrun && rank && size && (!read.text("MASTER_ADDR") || !read.text("MASTER_PORT"))) {
+      lacks_master = *size > 1;
       continue;
+    }
     const bool is_slurm = !std::strcmp(l.name, "SLURM");
     if (is_slurm && rank && !read.text("SLURM_STEP_ID")) {
       if (read.number("SLURM_NTASKS").value_or(1) > 1)
@@ -144,6 +147,10 @@ World find_world(const Environment& variable, const std::function<void(const std
     if (w.rank == 0) w.listening = read.number("SLUICE_STORE_SOCKET");
     return w;
   }
+  if (lacks_master)
+    note(
+        "RANK and WORLD_SIZE are set, but MASTER_ADDR and MASTER_PORT are not both: sluice runs as "
+        "one process");
   return {};
 }
 

@@ -301,6 +301,7 @@ class GlooWire final : public Wire {
       said.set_value(ask_who(otherwise));
     }).detach();
     const bool answers = answer.wait_for(std::chrono::seconds(3)) == std::future_status::ready;
+    if (rank() == 0) std::this_thread::sleep_for(5 * listening);  // the others ask its store too
     return answers ? answer.get() : "rank 0 is gone, or hangs";
   }
 
@@ -323,7 +324,10 @@ class GlooWire final : public Wire {
       std::string names;
       for (const int r : silent)
         names += (names.empty() ? "" : ", ") + get("wire/name/" + std::to_string(r));
-      return names.empty() ? otherwise : names + " is gone, or hangs";
+      if (names.empty()) return otherwise;
+      names += " is gone, or hangs";
+      put("wire/words", names);  // all say the same
+      return names;
     } catch (const Error&) {
       return "rank 0 is gone";  // it served the store
     }

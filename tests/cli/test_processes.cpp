@@ -429,6 +429,29 @@ TEST_CASE("launchers' variables make a process one of several, and ranks that di
   CHECK_MESSAGE(contains(differ.err, "rank 1 has another graph"), differ.err);
 }
 
+TEST_CASE(
+    "--processes within a launcher's processes is refused, and beside a launcher of one is not") {
+  const Sharded t;
+  const std::string run = "$SLUICE run g.json --quiet --no-out --processes 2";
+  const auto within = as_ranks(t, run, "true");
+  CHECK(within.code == 2);
+  CHECK_MESSAGE(contains(within.err, "one of 2 that torchrun has started"), within.err);
+  const auto beside = shell::run(t.in_folder +
+                                 "export RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=1\n"
+                                 "TORCHELASTIC_USE_AGENT_STORE=True " +
+                                 run + " --set +run.join_timeout_s=20");
+  CHECK_MESSAGE(beside.code == 0, beside.err);
+}
+
+TEST_CASE("variables that contradict each other are told once") {
+  const Sharded t;
+  const auto r = shell::run(t.in_folder +
+                            "RANK=2 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 "
+                            "$SLUICE run g.json --quiet --no-out");
+  CHECK(r.code == 2);
+  CHECK(r.err == "error: RANK is 2, but there are 2 processes\n");
+}
+
 TEST_CASE("a rank whose list holds other items, or another order of them, is told") {
   json g = sharded_graph();
   g["nodes"]["files"] = {{"type", "file_patterns"},

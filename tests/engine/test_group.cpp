@@ -381,6 +381,15 @@ TEST_CASE("a batch script of SLURM is one process, and says what may have been m
   CHECK(said.find("did you mean srun?") != said.npos);
 }
 
+TEST_CASE("a rank that is told no master is one process, and says so") {
+  std::string said;
+  CHECK(world_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}}, &said).alone());
+  CHECK(said.find("MASTER_PORT") != said.npos);
+  said.clear();
+  CHECK(world_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}}, &said).alone());
+  CHECK(said.empty());
+}
+
 TEST_CASE("launchers' variables that contradict each other are refused") {
   const auto refused = [](std::map<std::string, std::string> variables, const char* part) {
     variables.insert({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}});

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <thread>
 
+#include "engine/group/world.h"
 #include "tools/cli/cli.h"
 
 namespace sluice::cli {
@@ -53,11 +54,22 @@ void become(int rank, int processes, const Meeting& meeting) {
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(meeting.port));
   set("TORCHELASTIC_RUN_ID", "sluice-" + std::to_string(getppid()));
+  set("TORCHELASTIC_USE_AGENT_STORE", "False");  // of a torchrun of one process around this
   if (rank == 0) return set("SLUICE_STORE_SOCKET", std::to_string(meeting.held));
   close(meeting.held);
   const int nothing = open("/dev/null", O_RDWR);
   dup2(nothing, 0);
   dup2(nothing, 1);
+}
+
+// Each of a launcher's processes would begin a run of its own.
+void must_be_alone() {
+  const World world =
+      find_world([](const char* name) -> const char* { return std::getenv(name); }, [](auto&) {});
+  if (!world.alone())
+    throw Error(Exit::usage, "--processes starts the processes of a run, but this is one of " +
+                                 std::to_string(world.size) + " that " + world.launcher +
+                                 " has started: leave --processes out");
 }
 
 int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
@@ -97,6 +109,7 @@ int attend(std::vector<pid_t> children, const std::atomic<int>& signal) {
 }  // namespace
 
 std::optional<int> divide(int processes, const std::atomic<int>& signal) {
+  must_be_alone();
   const Meeting meeting;
   std::vector<pid_t> children;
   for (int rank = 0; rank < processes; ++rank) {

@@ -60,6 +60,15 @@ Options Options::from_json(const Json& j) {
   _exit(code);
 }
 
+// Whose variables contradict each other has joined nobody.
+static bool is_one_of_several() {
+  try {
+    return !sluice::this_world().alone();
+  } catch (const sluice::Error&) {
+    return false;
+  }
+}
+
 // `signal`: the number of the signal that asks for the end, 0 until one comes.
 extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* signal) {
   using namespace sluice;
@@ -91,12 +100,12 @@ extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* sign
                              .precision = request.value("precision", false),
                              .memory = request.value("memory", std::uint64_t{0})});
     const int code = options.command == "profile" ? profile_command(options) : run_command(options);
-    if (!this_world().alone()) end_process(code);
+    if (is_one_of_several()) end_process(code);
     return code;
   } catch (...) {
     const Cause why = cause(Exit::usage);
     tell("error: " + why.text);
-    if (!this_world().alone()) end_process(static_cast<int>(why.exit));
+    if (is_one_of_several()) end_process(static_cast<int>(why.exit));
     return static_cast<int>(why.exit);
   }
 }
