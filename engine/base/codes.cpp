@@ -288,6 +288,11 @@ run.step_threads, and nothing depends on the machine.)"},
 R"(With "batch": true a loss adds up intersections over all samples before it divides. A shard knows
 its own samples alone, so with run.shards the loss is the mean of the shards' losses, which is
 another number. That is what PyTorch's DistributedDataParallel does too.)"},
+  CodeText{"SL0453", "a node that is given the first process's shards alone",
+R"(With run.shards each process computes a part of every training batch. What the optimizer logs and
+reports is of all parts, and most metrics are put together from them at an epoch's end. A node that
+writes a list, a digest or pictures, or logs a mean on the way (running_mean), works in the first
+process and sees what that one computes.)"},
   CodeText{"SL0460", "a file that two nodes write",
 R"(Of a file that two nodes of a run write, what one of them wrote would be lost, or their lines would
 stand in an order that timing decides. Each node names a file of its own.)"},

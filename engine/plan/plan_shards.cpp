@@ -101,6 +101,7 @@ class Splits : PlanPass {
                         "would be on their way",
                     "the last, smaller batch counts by its samples: leave \"drop_last\" out");
     losses(s, shards);
+    of_first(s, shards);
     const std::string size = std::to_string(batch.count);
     if (c.children == 0)
       return refuse(c.gather, batch.spec->count_param,
@@ -135,6 +136,21 @@ class Splits : PlanPass {
                                  std::to_string(shards) + " shards over those of one shard",
                              node(i).graph->place.child("batch"), "nodes." + path(i) + ".batch",
                              "as under PyTorch's DDP; \"batch\": false is the same for any shards");
+  }
+
+  // What nobody puts together again, and no updater makes the same everywhere.
+  void of_first(int s, std::int64_t shards) {
+    for (int i = 0; i < size(); ++i) {
+      const Spec& spec = *node(i).spec;
+      if (node(i).stream == s && spec.is_ordered && !spec.merging && spec.access != Access::update)
+        diagnostics_.warning(
+            "SL0453",
+            "\"" + path(i) + "\" (" + spec.name + ") stands in the training stream, and of " +
+                std::to_string(shards) + " shards it is given those of the first process alone",
+            node(i).graph->place.child("type"), "nodes." + path(i) + ".type",
+            "in one process it is given all; a metric such as cumulative_average is the same in "
+            "any number");
+    }
   }
 
   // Nothing is updated there, so whole batches go round.
