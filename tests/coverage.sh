@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# How many lines and branches of engine/ the tests reach: engine_tests, and cli_tests and nodes_tests,
-# which drive its LibTorch part. Not part of CI: a build of its own (build-coverage/), in which only
-# engine/ counts, and gcovr from PyPI in an environment of its own. ccache serves what else it
-# compiles where build/ was made with the same CCACHE_BASEDIR.
-# From the repository's root: tests/coverage.sh [engine cli nodes]
+# How many lines and branches of engine/ the tests reach: engine_tests, the tests of all that drives
+# its LibTorch part, and those of the Python package. Not part of CI: a build of its own
+# (build-coverage/), in which only engine/ counts, and gcovr from PyPI in an environment of its own.
+# ccache serves what else it compiles where build/ was made with the same CCACHE_BASEDIR.
+# From the repository's root: tests/coverage.sh [engine cli nodes live lsp web nnunet python]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 work=${WORK:-$root/build-coverage}
-[ $# -gt 0 ] || set -- engine cli nodes
+[ $# -gt 0 ] || set -- engine cli nodes live lsp web nnunet python
 mkdir -p "$work"
 [ -x "$work/venv/bin/gcovr" ] || {
   python3 -m venv "$work/venv"
@@ -16,15 +16,28 @@ mkdir -p "$work"
 export CCACHE_BASEDIR=$root
 cmake -S "$root" -B "$work" -G Ninja -DSLUICE_COVERAGE=ON -DSLUICE_CUDA=OFF \
   -DSLUICE_VENV="${SLUICE_VENV:-$root/.venv}" >/dev/null
-ninja -j"${JOBS:-1}" -C "$work" "${@/%/_tests}" >"$work/built" || { tail -40 "$work/built"; exit 1; }
+targets=("${@/%/_tests}")
+ninja -j"${JOBS:-1}" -C "$work" "${targets[@]/python_tests/libsluice_runtime.so}" \
+  >"$work/built" || { tail -40 "$work/built"; exit 1; }
 find "$work" -name '*.gcda' -delete
 unset SLUICE_LONG SLUICE_MINUTES SLUICE_SEED SLUICE_CATALOGUE
 # Without tests whose processes are killed, or may write no more, while they write their counts.
 disturbed='*test_failing_calls*,*test_kills*,*test_memory*,*test_rough*,*test_crash_order*'
+# And without what a build of this kind has otherwise: its programs' sizes, the code of CUDA.
+other='*byte for byte*without LibTorch*,a GPU that nothing can be done on is said*'
 failed=
+tests() {
+  if [ "$1" != python ]; then
+    "$work/$1_tests" --source-file-exclude="$disturbed" --test-case-exclude="$other"
+    return
+  fi
+  for file in "$root"/tests/python/test_*.py; do
+    PYTHONPATH=$root/tools/python SLUICE_RUNTIME=$work/libsluice_runtime.so \
+      "${SLUICE_VENV:-$root/.venv}/bin/python" "$file" || return
+  done
+}
 for name in "$@"; do
-  "$work/${name}_tests" --source-file-exclude="$disturbed" >"$work/$name.log" 2>&1 ||
-    { tail -20 "$work/$name.log" >&2; failed+=" $name"; }
+  tests "$name" >"$work/$name.log" 2>&1 || { tail -20 "$work/$name.log" >&2; failed+=" $name"; }
 done
 "$work/venv/bin/gcovr" --root "$root" --object-directory "$work" --filter "$root/engine/" \
   --exclude-throw-branches --exclude-unreachable-branches --json-summary "$work/coverage.json" \
