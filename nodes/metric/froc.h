@@ -36,7 +36,8 @@ class FrocMetric : public RowMetric {
   const MetricParams& common() const override { return params(); }
 
   // Points [points, axes] with their probabilities, on a map of targets 1, 2, ... Those that are
-  // `excluded` count neither as found nor as missed, and a point on one counts nowhere.
+  // `excluded` count neither as found nor as missed, and a point on one counts nowhere; as in MONAI
+  // such a target makes 0 a threshold all the same.
   void add_points(const std::string& name, const at::Tensor& probs, const at::Tensor& coords,
                   const at::Tensor& labels, const std::vector<bool>& excluded = {}) {
     const std::int64_t points = probs.numel();
@@ -64,9 +65,11 @@ class FrocMetric : public RowMetric {
       double& highest = best[static_cast<std::size_t>(label - 1)];
       highest = std::max(highest, probability);
     }
-    for (std::size_t t = 0; t < targets; ++t)
-      if (t >= excluded.size() || !excluded[t])
-        append({static_cast<double>(target), best[t]}, 0, 0, name);
+    for (std::size_t t = 0; t < targets; ++t) {
+      const bool counts = t >= excluded.size() || !excluded[t];
+      append({static_cast<double>(counts ? target : passed_over), counts ? best[t] : 0}, 0, 0,
+             name);
+    }
     append({static_cast<double>(image), 0}, 0, 0, name);
   }
 
@@ -79,7 +82,7 @@ class FrocMetric : public RowMetric {
         images += 1;
         continue;
       }
-      of[kind].push_back(row(i)[1]);
+      if (kind != passed_over) of[kind].push_back(row(i)[1]);
       all.push_back(row(i)[1]);
     }
     if (of[target].empty()) return end.metric("mean", NAN);
@@ -103,8 +106,9 @@ class FrocMetric : public RowMetric {
   }
 
  private:
-  // A row is a false positive, a target with its highest probability (0: not found), or an image.
-  enum Kind : std::uint8_t { false_positive, target, image };
+  // A row is a false positive, a target with its highest probability (0: not found), an image, or a
+  // target that is excluded.
+  enum Kind : std::uint8_t { false_positive, target, image, passed_over };
 
   // The line through (x, y), x rising; the last of equal x counts.
   static double at_position(const std::vector<double>& x, const std::vector<double>& y, double at) {

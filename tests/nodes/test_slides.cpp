@@ -375,6 +375,27 @@ TEST_CASE("lesion_froc has MONAI's score, and masks that are no masks are refuse
                  "has values up to 255; a tumour mask is 0 and 1"));
 }
 
+TEST_CASE(
+    "with isolated tumour cells lesion_froc's lowest probability is a threshold, as MONAI's") {
+  TemporaryFolder folder;
+  at::Tensor mask = at::zeros({64, 64, 1}, at::kByte);
+  mask.slice(0, 4, 24).slice(1, 4, 24).fill_(1);
+  mask[50][50][0] = 1;
+  write(folder / "m.tif", mask, {.levels = 1});
+  Sample s = sample_of("probs", at::tensor({0.9, 0.8, 0.4}, at::kDouble));
+  s.set("coords",
+        Field(at::tensor({40, 10, 40, 30, 10, 10}, at::kLong).view({3, 2}), s.at("probs").meta));
+  s.set("tumor_mask", file_field(folder / "m.tif"));
+  const Json params = {{"keys", {"probs", "tumor_mask"}},
+                       {"pixel_spacing", 1},
+                       {"grow_distance", 2},
+                       {"itc_diameter", 4},
+                       {"eval_thresholds", {0.5, 1, 2, 4}}};
+  Driver node("lesion_froc", params);
+  node.fire({s});
+  CHECK(node.flush().at(0).second == doctest::Approx(0.5));  // compute_froc_score's
+}
+
 TEST_CASE("find_lesions grows, fills, numbers and measures as MONAI does") {
   const Json& c = golden("slides.json")["lesions"];
   const Lesions found = find_lesions(tumour_mask(256).squeeze(2), c["grow"], c["itc"]);
