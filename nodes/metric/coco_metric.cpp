@@ -97,11 +97,21 @@ struct CocoMetric final : RowMetric {
                       list_text(labels.sizes()));
     for (std::int64_t n = 0; n < truth.size(0); ++n) {
       const at::Tensor a = given_rows(pred[n]), b = given_rows(truth[n]);
+      check(sample.name, p.pred_label_key, classes[n].index({a}));
+      check(sample.name, p.label_key, labels[n].index({b}));
       for (std::int64_t c = 0; c < p.num_classes; ++c)
         add_class(sample.name, c, pred[n].index({a.logical_and(classes[n].eq(c))}),
                   scores[n].index({a.logical_and(classes[n].eq(c))}),
                   truth[n].index({b.logical_and(labels[n].eq(c))}));
     }
+  }
+
+  void check(const std::string& name, const std::string& key, const at::Tensor& classes) const {
+    const at::Tensor bad = classes.lt(0).logical_or(classes.ge(p.num_classes)).nonzero();
+    if (bad.numel() > 0)
+      throw DataError(name + ": \"" + key + "\" has class " +
+                      std::to_string(classes[bad[0][0]].item<std::int64_t>()) +
+                      "; by num_classes there are 0 to " + std::to_string(p.num_classes - 1));
   }
 
   void add_class(const std::string& name, std::int64_t c, const at::Tensor& pred,

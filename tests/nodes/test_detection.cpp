@@ -233,3 +233,25 @@ TEST_CASE("average precision and recall of boxes are MONAI's") {
     }
   }
 }
+
+TEST_CASE("coco_metric refuses classes that num_classes does not have") {
+  const auto said = [](std::int64_t truth, std::int64_t found) -> std::string {
+    Sample s;
+    s.name = "case";
+    s.set("pred_box", plain(at::tensor({0.F, 0.F, 4.F, 4.F, -1.F, -1.F, -1.F, -1.F}).view({2, 4})));
+    s.set("pred_label", plain(at::tensor({found, std::int64_t{-1}})));  // of no box
+    s.set("pred_score", plain(at::tensor({0.5F, -1.F})));
+    s.set("box", plain(at::tensor({0.F, 0.F, 4.F, 4.F}).view({1, 4})));
+    s.set("label", plain(at::tensor({truth})));
+    try {
+      (void)Driver("coco_metric", {{"num_classes", 1}}).fire({s});
+    } catch (const DataError& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  CHECK(said(0, 0) == "nothing");
+  CHECK(said(1, 0) == "case: \"label\" has class 1; by num_classes there are 0 to 0");
+  CHECK(said(-1, 0) == "case: \"label\" has class -1; by num_classes there are 0 to 0");
+  CHECK(said(0, 2) == "case: \"pred_label\" has class 2; by num_classes there are 0 to 0");
+}
