@@ -84,6 +84,11 @@ struct Interact final : Node {
     node_ = context.node;
     if (!p.body.is_array() || p.body.empty())
       throw Error(Exit::usage, "body needs a list of at least one node");
+    if (p.enter < 1 && !p.emit_at.empty())
+      throw Error(Exit::usage,
+                  "emit_at keeps predictions of every batch, but with enter " +
+                      Json(p.enter).dump() +
+                      " some batches are not predicted; leave emit_at out or set enter to 1");
     for (const std::int64_t at : p.emit_at)
       if (at > p.times)
         throw Error(Exit::usage, "emit_at has " + std::to_string(at) + ", but times is " +

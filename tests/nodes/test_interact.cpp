@@ -186,6 +186,7 @@ TEST_CASE("what cannot be a body is refused, and one that changes nothing is tol
   refused({{"times", 1}, {"body", {{{"type", "cache"}}}}});
   refused({{"times", 1}, {"body", {{{"type", "split_slices"}}}}});
   refused({{"times", 1}, {"emit_at", {0, 2}}});
+  refused({{"times", 1}, {"emit_at", {0, 1}}, {"enter", 0.5}});  // batches without predictions
   forget_warnings();
   const Json shows_nothing = {body[0], body[1], body[2]};
   const Clicked c({{"times", 2}, {"body", shows_nothing}}, in);
