@@ -108,7 +108,7 @@ std::vector<ClickSite> click_sites(const at::Tensor& mask) {
 }
 
 std::vector<double> click_sums(std::span<const ClickSite> sites) {
-  constexpr std::int32_t largest_exact = 700;
+  constexpr std::int32_t largest_exact = 600;  // the sum of all sites must not overflow
   std::int32_t largest = 0;
   for (const ClickSite& s : sites) largest = std::max(largest, s.distance);
   std::vector<double> sums;

@@ -64,6 +64,12 @@ struct AddGuidanceFromPoints final : Node {
   }
 
  private:
+  // Half goes down: where a spacing drops the half voxel that remains, a file's last voxel lies
+  // half a voxel behind the image's last one.
+  static std::int64_t nearest(double v) {
+    return static_cast<std::int64_t>(std::ceil(v - 0.5 - 1e-6));
+  }
+
   // A row for the click in one list, and an empty one in the other.
   void add(std::vector<std::int32_t>& rows, std::vector<std::int32_t>& others,
            const std::vector<std::int64_t>& point, const Field& image) const {
@@ -83,7 +89,7 @@ struct AddGuidanceFromPoints final : Node {
       double v = moved[row * 4 + 3];
       for (std::size_t d = 0; d < point.size(); ++d)
         v += moved[row * 4 + d] * static_cast<double>(point[d]);
-      at[row] = std::llround(v);
+      at[row] = nearest(v);
     }
     if (now.size() == 2 && at[2] != 0) return;  // in another slice
     for (std::size_t d = 0; d < now.size(); ++d)

@@ -128,7 +128,7 @@ TEST_CASE("the weights of clicks are MONAI's") {
 
 TEST_CASE("the weights of clicks stay finite however far a voxel is from the border") {
   std::vector<ClickSite> sites;
-  for (std::int32_t d = 690; d <= 700; ++d) sites.push_back({{}, d});
+  for (std::int32_t d = 590; d <= 600; ++d) sites.push_back({{}, d});
   const std::vector<double> exact = click_sums(sites);
   for (ClickSite& s : sites) s.distance += 100;
   const std::vector<double> scaled = click_sums(sites);
@@ -136,6 +136,9 @@ TEST_CASE("the weights of clicks stay finite however far a voxel is from the bor
     CHECK(exact[k] / exact.back() == doctest::Approx(scaled[k] / scaled.back()).epsilon(1e-12));
   const std::vector<ClickSite> last{{{}, 1}, {{7, 0, 0}, 2000}};
   CHECK(drawn_click(last, 0).voxel[0] == 7);
+  std::vector<ClickSite> many;
+  for (std::int64_t x = 0; x < 40000; ++x) many.push_back({{x, 0, 0}, 700});
+  CHECK(drawn_click(many, 0.5).voxel[0] == 20000);
 }
 
 TEST_CASE("clicks are shown to a network as MONAI shows them") {
@@ -294,6 +297,23 @@ TEST_CASE(
           std::vector<std::int64_t>{2, 1, 3});  // the others: in other slices
   CHECK(slice.tensor("image")[0][there[1][0][1].item<int>()][there[1][0][2].item<int>()]
             .item<int>() == 2);
+}
+
+TEST_CASE("a user's click on the last voxel of a file stays in an image of coarser spacing") {
+  at::Tensor image = at::zeros({1, 8, 12, 9});
+  Sample s = sample_of("image", image);
+  s = drive("spacing", {{"keys", "image"}, {"pixdim", 2}}, {s}).at(0);
+  REQUIRE(s.tensor("image").sizes() == at::IntArrayRef{1, 4, 6, 5});
+  const Json params = {{"foreground", {{7, 11, 8}, {0, 0, 0}, {7, 5, 3}}}};
+  const at::Tensor on = drive("add_guidance_from_points", params, {s}).at(0).tensor("guidance");
+  CHECK(row_of(on, 0, 0) == Row{0, 3, 5, 4});  // 7 / 2 is half a voxel behind the last one
+  CHECK(row_of(on, 0, 1) == Row{0, 0, 0, 0});
+
+  s.set("label", sample_of("label", at::ones({1, 4, 6, 5}, at::kByte)).at("label"));
+  std::int64_t clicks = 0;  // each lies in one slice
+  for (const Sample& slice : drive("split_slices", {{"axis", 0}}, {s}))
+    clicks += drive("add_guidance_from_points", params, {slice}).at(0).tensor("guidance").size(1);
+  CHECK(clicks == 3);
 }
 
 TEST_CASE("a user's click outside of the image is refused") {
