@@ -175,6 +175,11 @@ at::ScalarType wide_type(const at::Tensor& ddf) {
   return ddf.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
+// Where a type has whole numbers alone, the nearest one.
+at::Tensor as_type(const at::Tensor& x, at::ScalarType type) {
+  return (c10::isIntegralType(type, /*includeBool=*/true) ? x.round() : x).to(type);
+}
+
 }  // namespace
 
 at::Tensor torch_warp(const at::Tensor& image, const at::Tensor& ddf, bool nearest,
@@ -189,9 +194,10 @@ at::Tensor torch_warp(const at::Tensor& image, const at::Tensor& ddf, bool neare
     const at::Tensor at = field.select(1, a) + at::arange(n, field.options()).view(shape);
     places.push_back(at * 2 / static_cast<double>(std::max<std::int64_t>(n - 1, 1)) - 1);
   }
-  return at::grid_sampler(image.to(field.scalar_type()), at::stack(places, -1), nearest ? 1 : 0,
-                          outside == Outside::border ? 1 : 0, /*align_corners=*/true)
-      .to(image.scalar_type());
+  return as_type(
+      at::grid_sampler(image.to(field.scalar_type()), at::stack(places, -1), nearest ? 1 : 0,
+                       outside == Outside::border ? 1 : 0, /*align_corners=*/true),
+      image.scalar_type());
 }
 
 at::Tensor warp(const at::Tensor& image, const at::Tensor& ddf, Outside outside) {
@@ -205,7 +211,7 @@ at::Tensor warp(const at::Tensor& image, const at::Tensor& ddf, Outside outside)
   }
   attach("WarpBackward", {out}, {x, field},
          SavedWarp{x.detach(), field.detach(), outside, x.requires_grad(), field.requires_grad()});
-  return out.to(image.scalar_type());
+  return as_type(out, image.scalar_type());
 }
 
 at::Tensor warp_points(const at::Tensor& points, const at::Tensor& ddf) {

@@ -79,6 +79,23 @@ TEST_CASE("warp and dvf2ddf are MONAI's, of batches and of single samples") {
   }
 }
 
+TEST_CASE("warp rounds an image of whole numbers") {
+  for (const Json& extents : {Json{9, 8}, Json{9, 8, 7}}) {
+    auto shape = extents.get<std::vector<std::int64_t>>();
+    const std::int64_t axes = std::ssize(shape);
+    shape.insert(shape.begin(), {1, 1});
+    Sample s = sample_of("image", at::full(shape, 3, at::kByte));
+    shape[1] = axes;
+    s.set("ddf", Field(wave(shape, 1.9, 1.6), s.at("image").meta));
+    for (const char* mode : {"bilinear", "nearest"}) {
+      const at::Tensor out =
+          Driver("warp", {{"mode", mode}}).fire({s}).samples().at(0).tensor("image");
+      CHECK((out.scalar_type() == at::kByte));
+      CHECK(out.eq(3).all().item<bool>());
+    }
+  }
+}
+
 TEST_CASE("warp says which fields do not fit") {
   const auto said = [](at::Tensor image, at::Tensor ddf) {
     Sample s = sample_of("image", std::move(image));
