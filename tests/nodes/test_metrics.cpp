@@ -206,7 +206,8 @@ TEST_CASE("a metric of images says by which parameter vectors are none, and how 
 }
 
 TEST_CASE("names of cases stand in a metric's tensors, since JSON has a bound and UTF-8 alone") {
-  Driver node("mse_metric"), resumed("mse_metric");
+  const Json vectors{{"spatial_dims", 0}};
+  Driver node("mse_metric", vectors), resumed("mse_metric", vectors);
   Sample sample = pair_of(inputs("numbers"), 0, 1);
   sample.name = "caf\xe9";
   node.fire({sample});
