@@ -3,6 +3,7 @@
 
 #include <ATen/TensorIndexing.h>
 
+#include "engine/state/list_field.h"
 #include "kernels/image/boxes.h"
 #include "nodes/transform/each_key.h"
 
@@ -42,13 +43,18 @@ inline const Field& image_of_boxes(const Sample& sample, const std::string& key,
   return image;
 }
 
-// The rows of labels that are kept with their boxes.
+// The rows of boxes that are kept, or of their labels. What is left is a list: samples have
+// different numbers of rows.
 inline void keep_rows(Sample& sample, const std::vector<std::string>& keys, const at::Tensor& keep,
                       bool allow_missing) {
   for_each_key(sample, keys, allow_missing, [&](Field& field, std::size_t i) {
     if (field.tensor.dim() < 1 || field.tensor.size(0) != keep.size(0))
       throw shape_error(keys[i], field.tensor, " for " + std::to_string(keep.size(0)) + " boxes");
-    field.tensor = field.tensor.index({keep});
+    at::Tensor rows = field.tensor.index({keep});
+    if (is_list(field.geometry()))
+      field.tensor = std::move(rows);
+    else
+      field = list_field(std::move(rows));
   });
 }
 

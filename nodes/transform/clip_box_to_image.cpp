@@ -34,11 +34,12 @@ struct ClipBoxToImage final : Node {
     for_each_boxes(out, p, [&](const at::Tensor& boxes, std::int64_t axes) {
       const Field& image = image_of_boxes(f.in(), p.box_ref_image_keys, axes);
       const CroppedBoxes cut = crop_boxes(boxes, {}, shape_of(to_volume(image.tensor)));
-      if (!p.remove_empty) return cut.boxes;
-      keep = cut.keep;
-      return cut.boxes.index({keep});
+      if (p.remove_empty) keep = cut.keep;
+      return cut.boxes;
     });
-    if (keep.defined()) keep_rows(out, p.label_keys, keep, p.allow_missing_keys);
+    if (keep.defined())
+      for (const auto& keys : {p.box_keys, p.label_keys})
+        keep_rows(out, keys, keep, p.allow_missing_keys);
     f.emit(std::move(out));
   }
 };

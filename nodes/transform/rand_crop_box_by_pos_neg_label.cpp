@@ -71,9 +71,9 @@ struct RandCropBoxByPosNegLabel final : FusedNode {
     Shape3 end;
     for (std::size_t d = 0; d < 3; ++d) end[d] = box.start[d] + box.size[d];
     const CroppedBoxes cut = crop_boxes(boxes, box.start, end);
-    patch.set(p.box_keys.front(),
-              Field(cut.boxes.index({cut.keep}), patch.at(p.box_keys.front()).meta));
-    keep_rows(patch, p.label_keys, cut.keep, p.allow_missing_keys);
+    patch.set(p.box_keys.front(), Field(cut.boxes, patch.at(p.box_keys.front()).meta));
+    for (const auto& keys : {p.box_keys, p.label_keys})
+      keep_rows(patch, keys, cut.keep, p.allow_missing_keys);
   }
 
   // The voxels whose patch holds a box, as a label [1, X, Y, Z] of 1 and 0. An even patch reaches

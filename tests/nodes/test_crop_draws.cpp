@@ -29,6 +29,12 @@ std::vector<std::int64_t> counts(const std::vector<Sample>& patches) {
   return n;
 }
 
+// The same with its box moved out of the image.
+Sample beyond(Sample s) {
+  s.set("box", Field(s.tensor("box") + 100, s.at("box").meta));
+  return s;
+}
+
 }  // namespace
 
 TEST_CASE("crops by classes have centres of the classes in the given ratios") {
@@ -127,6 +133,15 @@ TEST_CASE("patches around boxes hold a whole box or a part of one, and the boxes
   CHECK(patch.tensor("image")[0][0][0].item<std::int64_t>() == 6 * 12 + 6);
   CHECK(patch.tensor("box").sizes().vec() == std::vector<std::int64_t>{0, 4});
   CHECK(patch.tensor("label").numel() == 0);
+  for (const Sample& none :
+       {patch, drive("clip_box_to_image", Json::object(), {beyond(in)}).at(0)}) {
+    const Sample one =
+        drive(type, {{"spatial_size", none.tensor("image").size(1)}, {"neg", 0}}, {in}).at(0);
+    const Sample batch = Driver("batch", {{"size", 2}}).gather({one, none}).samples().at(0);
+    CHECK(batch.tensor("box").sizes().vec() == std::vector<std::int64_t>{2, 1, 4});
+    CHECK(batch.tensor("box")[1].eq(-1).all().item<bool>());
+    CHECK(batch.tensor("label").equal(at::tensor({7, -1}, at::kLong).view({2, 1})));
+  }
 
   CHECK_THROWS_WITH_AS(drive(type, {{"spatial_size", {6, 20}}}, {in}),
                        doctest::Contains("see allow_smaller"), DataError);
