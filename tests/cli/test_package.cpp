@@ -246,3 +246,26 @@ TEST_CASE("a mean teacher, which validation reads, is what a prediction is made 
   const json own = json::parse(p.folder.read("own.json"), nullptr, true, true);
   CHECK(own.at("models").contains("teacher"));
 }
+
+TEST_CASE("a package's graph.json runs as its folder does") {
+  const Packaged p;
+  const auto r = p.sh(
+      "$SLUICE run p --quiet --out a --set vars.images=data/images && "
+      "$SLUICE run p/graph.json --quiet --out b --set vars.images=data/images && "
+      "diff -r a/segmentations b/segmentations");
+  CHECK_MESSAGE(r.code == 0, r.err);
+  const std::string python =
+      "PYTHONPATH=" SLUICE_SOURCE_DIR "/tools/python SLUICE_RUNTIME=" SLUICE_BINARY_DIR
+      "/libsluice_runtime.so " SLUICE_PYTHON " -c ";
+  if (p.sh(python + "'import sluice'").code != 0) {
+    MESSAGE("skipped: no Python with torch");
+    return;
+  }
+  for (const std::string graph : {"p", "p/graph.json"}) {
+    CAPTURE(graph);
+    const auto batches = p.sh(python + "'import sluice; print(len(list(sluice.batches(\"" + graph +
+                              "\", node=\"label\", set={\"vars.images\": \"data/images\"}))))'");
+    CHECK_MESSAGE(batches.code == 0, batches.err);
+    CHECK(batches.out == "2\n");
+  }
+}

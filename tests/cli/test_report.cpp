@@ -190,6 +190,16 @@ TEST_CASE("curves and overviews that nodes left stand in the report, others are 
   CHECK(r.out.find("Slides and scores") != std::string::npos);
 }
 
+TEST_CASE("a package is no run's folder, and its report is said to be the run's") {
+  Folder f;
+  for (const char* name : {"manifest.json", "weights.safetensors", "graph.json"})
+    f.write(std::string("p/") + name, "{}");
+  const auto r = shell::run("cd " + f.path.string() + " && $SLUICE report p");
+  CHECK(r.code == 2);
+  CHECK(r.err.find("p: is a package, no run's folder") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(f.path / "p/report.html"));
+}
+
 TEST_CASE("a report of no run folder, or to where nothing can be written, ends with 4") {
   Folder f;
   const auto none = shell::run("$SLUICE report " + (f.path / "nowhere").string());

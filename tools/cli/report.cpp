@@ -15,6 +15,7 @@
 #include "engine/judge/dot.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/graphviz.h"
+#include "tools/edge/manifest.h"
 #include "tools/runs/files.h"
 
 namespace sluice::cli {
@@ -174,6 +175,10 @@ int report(const Options& options) {
   const fs::path out = options.out.empty() ? folder / "report.html" : fs::path(options.out);
   try {
     if (!fs::is_directory(folder)) throw IoError(folder.string() + ": no such folder");
+    if (is_package(folder))
+      throw Error(Exit::usage, folder.string() +
+                                   ": is a package, no run's folder: report the run that it was "
+                                   "exported from");
     const bool folds = fs::exists(folder / "each.json") && !fs::exists(folder / "graph.json");
     int result = 0;
     const std::string page = folds ? folds_html(folder, out, result) : html(folder, out);

@@ -1,5 +1,5 @@
 // A package's manifest.json: which files belong to it, as they were (tools/runtime/package.h). No
-// tensors here: `sluice` and `sluice-edge` share it.
+// tensors here: `sluice`, its runtime and `sluice-edge` share it.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +12,12 @@ namespace sluice {
 constexpr int package_format = 1;
 // Of the self-test's voxels: other processors round otherwise.
 constexpr double package_may_differ = 1e-3;
+
+inline bool is_package(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(folder / "manifest.json", ignored) &&
+         std::filesystem::is_regular_file(folder / "weights.safetensors", ignored);
+}
 
 // DataError where there is none, or where a newer Sluice made the package.
 Json read_manifest(const std::filesystem::path& package);

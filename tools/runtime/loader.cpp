@@ -8,6 +8,7 @@
 
 #include "engine/base/cause.h"
 #include "engine/base/message_listener.h"
+#include "tools/runtime/package.h"
 #include "tools/runtime/sluice.h"
 
 struct sluice_loader {
@@ -103,6 +104,7 @@ LoaderOptions options_of(const Json& j) {
   o.share = j.value("share", false);
   o.state = j.value("state", Json());
   o.force = j.value("force", false);
+  if (!o.run.text) open_packages(o.run);
   if (o.prefetch < 1) throw Error(Exit::usage, "prefetch is at least 1");
   return o;
 }

@@ -133,12 +133,6 @@ Compared compare(const fs::path& expected, const fs::path& made) {
 
 }  // namespace
 
-bool is_package(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::is_regular_file(folder / "manifest.json", ignored) &&
-         fs::is_regular_file(folder / "weights.safetensors", ignored);
-}
-
 Options package_run(const fs::path& package, const fs::path& images, const fs::path& out) {
   Options o;
   o.command = "run";
@@ -151,10 +145,12 @@ Options package_run(const fs::path& package, const fs::path& images, const fs::p
 }
 
 void open_packages(Options& options) {
-  for (const std::string& given : options.graphs) {
-    if (!is_package(given)) continue;
-    require_whole(given, read_manifest(given), false, sha256_of_file);
-    options.set.insert(options.set.begin(), "vars.package=" + Json(given).dump());
+  for (const fs::path given : options.graphs) {
+    const bool is_graph = given.filename() == "graph.json" && given.has_parent_path();
+    const fs::path package = is_graph ? given.parent_path() : given;
+    if (!is_package(package)) continue;
+    if (!is_graph) require_whole(package, read_manifest(package), false, sha256_of_file);
+    options.set.insert(options.set.begin(), "vars.package=" + Json(package.string()).dump());
   }
 }
 

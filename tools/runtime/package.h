@@ -27,14 +27,13 @@ int package_command(const Json& request);
 // {"package", "json"}
 int verify_command(const Json& request);
 
-bool is_package(const std::filesystem::path& folder);
-
 // A quiet run of the package over a folder of images; its files are not looked at first.
 Options package_run(const std::filesystem::path& package, const std::filesystem::path& images,
                     const std::filesystem::path& out);
 
-// Of the graphs that a command is given: what those that are packages need to be run. A DataError
-// names a file that is not as it was packaged, or a package of a newer Sluice.
+// Of the graphs that a command is given: what those that are packages, or a package's graph.json,
+// need to be run. A DataError names a file that is not as it was packaged, or a package of a newer
+// Sluice; a graph.json that is given by itself may have been changed.
 void open_packages(Options& options);
 
 }  // namespace sluice

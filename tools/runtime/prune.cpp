@@ -15,6 +15,7 @@
 #include "engine/session/weights.h"
 #include "engine/state/checkpoint.h"
 #include "kernels/net/prune.h"
+#include "tools/edge/manifest.h"
 #include "tools/runtime/network.h"
 #include "tools/runtime/new_folder.h"
 #include "tools/runtime/package.h"

@@ -23,6 +23,7 @@
 #include "engine/base/scratch.h"
 #include "engine/state/zip_file.h"
 #include "kernels/lists/data_list.h"
+#include "tools/edge/manifest.h"
 #include "tools/runtime/package.h"
 #include "tools/runtime/run/supervise.h"
 
