@@ -39,6 +39,7 @@ TEST_CASE("an exported network of 8 bits segments as the network of 32 does") {
                         "--scales u.json -o m.onnx");
     INFO(e.err);
     REQUIRE(e.code == 0);
+    CHECK(json::parse(p.folder.read("u.json")).at("samples") == 2);  // of the 32 that it may take
   }
   if (p.sh(std::string(SLUICE_PYTHON) + " -c 'import onnx, onnxruntime'").code != 0) {
     MESSAGE("skipped: no onnx and onnxruntime");

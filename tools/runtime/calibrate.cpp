@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -95,6 +96,12 @@ std::map<std::string, Observed> observe(Session& session, const Options& o, Net&
   return all;
 }
 
+std::uint64_t samples_seen(const Session& session) {
+  const Json all = samples_json(session.plan(), session.scheduler());
+  const std::uint64_t emitted = all.at("emitted"), bad = all.at("quarantined");
+  return emitted - std::min(bad, emitted);  // crops of one sample may be bad by themselves
+}
+
 // A Json::exception where one of the two is no number.
 onnx::Scale scale_in(const Json& value, bool symmetric, const std::string& where) {
   const auto scale = value.at("scale").get<double>(), zero = value.at("zero_point").get<double>();
@@ -125,8 +132,9 @@ int calibrate_command(const Json& request) {
   if (!built)
     throw Error(Exit::usage, "models." + name + " is a file of its own, whose steps are not known");
   const bool symmetric = !request.at("asymmetric").get<bool>();
+  const auto all_observed = observe(*session, o, built->net());
   Json values = Json::object();
-  for (const auto& [conv, observed] : observe(*session, o, built->net())) {
+  for (const auto& [conv, observed] : all_observed) {
     const Range& r = observed.range;
     if (r.empty()) continue;  // of an output that the graph does not ask for, as deep supervision's
     if (r.only_zeros()) throw DataError("what " + conv + " reads is zero everywhere");
@@ -141,7 +149,7 @@ int calibrate_command(const Json& request) {
   const Json all = {{"weights_sha256", weights_sha256(tensors)},
                     {"method", request.at("method")},
                     {"symmetric", symmetric},
-                    {"samples", request.at("samples")},
+                    {"samples", samples_seen(*session)},
                     {"values", values}};
   write_text(out, all.dump(2) + "\n");
   std::cout << fmt::format(
