@@ -30,6 +30,20 @@ TEST_CASE("a pruned network is an ordinary one, which its graph trains on") {
   CHECK(digest("s/model.safetensors") == digest("c --strip-prefix net."));
 }
 
+TEST_CASE("a file that may not grow ends a pruning and an export with 4, and nothing stays") {
+  const TinyTraining t;
+  REQUIRE(t.run("--out a --set run.epochs=1 --set models.net.channels=[8,16]").code == 0);
+  REQUIRE(shell::run(t.in_folder + "touch before after; ls -A > before").code == 0);
+  for (const std::string command :
+       {"prune a -o s", "export a -o m.onnx", "convert a w.safetensors"}) {
+    CAPTURE(command);
+    const auto r = shell::run(t.in_folder + "ulimit -f 1; $SLUICE " + command +
+                              "; echo $?; ls -A > after; cmp before after");
+    CHECK(r.out == "4\n");
+    CHECK(r.err.find("File too large") != std::string::npos);
+  }
+}
+
 TEST_CASE("a mean of weights is pruned with the network that it follows") {
   const TinyTraining t;
   json g = json::parse(tiny_training);

@@ -274,6 +274,7 @@ void serve_options(CLI::App* command, Options& o) {
       ->option_text("N");
   command->add_option("--max-size", o.budget, "Of an upload, unpacked; 1G unless told")
       ->transform(CLI::AsSizeValue(true))
+      ->check(number(1, 1e18))
       ->option_text("BYTES");
   command
       ->add_option("--timeout", o.timeout,
@@ -660,6 +661,7 @@ __attribute__((constructor(101))) static void before_statics() {
 
 int main(int argc, char** argv) {
   std::signal(SIGCHLD, SIG_DFL);  // where a parent ignores it, nobody learns how our own ended
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the call that writes it
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "run" || command == "profile" || command == "advise" || command == "plan")
     sluice::cli::keep_signals();

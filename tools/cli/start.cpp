@@ -40,7 +40,6 @@ void keep_signals() {
     if (!is_ignored(number)) sigaction(number, &action, nullptr);
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);
-  sigaction(SIGXFSZ, &action, nullptr);
 }
 
 std::string runtime_file() {
