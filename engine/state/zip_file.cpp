@@ -18,7 +18,9 @@ constexpr std::uint64_t large16 = 0xffff, large32 = 0xffffffff;
 constexpr std::uint64_t local_bytes = 30, central_bytes = 46, end_bytes = 22, locator_bytes = 20;
 }  // namespace zip
 
-bool is_zip(std::string_view bytes) { return bytes.starts_with("PK\x03\x04"); }
+bool is_zip(std::string_view bytes) {
+  return bytes.starts_with("PK\x03\x04") || bytes.starts_with("PK\x05\x06");  // without entries
+}
 
 std::string zip_of(const std::vector<std::pair<std::string, std::string>>& entries) {
   std::string out, directory;
