@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 #include "engine/base/durable_file.h"
@@ -224,7 +225,16 @@ static std::unique_ptr<File> open_to_append(const fs::path& file) {
   return std::make_unique<File>(file, O_WRONLY | O_CREAT | O_APPEND);
 }
 
-void RunFolder::begin(const RunId& run, std::int64_t metrics_bytes) {
+// What was written after the checkpoint goes: a resumed run writes it again.
+void RunFolder::cut_back_to(const Lengths& lengths) {
+  cut_back(folder_ / "metrics.jsonl", lengths.metrics);
+  const fs::path quarantine = folder_ / "quarantine.jsonl";
+  cut_back(quarantine, lengths.quarantine);
+  std::ifstream lines(quarantine);
+  for (std::string line; std::getline(lines, line);) quarantined_before_.insert(line);
+}
+
+void RunFolder::begin(const RunId& run, const std::optional<Lengths>& lengths) {
   begun_ = true;
   if (!run.id.empty())
     write("run.json", Json{{"id", run.id},
@@ -233,17 +243,15 @@ void RunFolder::begin(const RunId& run, std::int64_t metrics_bytes) {
                            {"step_threads", run.step_threads}}
                               .dump(2, ' ', false, Json::error_handler_t::replace) +
                           "\n");
-  const fs::path metrics = folder_ / "metrics.jsonl";
-  if (metrics_bytes < 0) {
-    if (use_ != Use::fresh) remove_run(folder_);
-  } else {
-    cut_back(metrics, metrics_bytes);
-  }
+  if (lengths)
+    cut_back_to(*lengths);
+  else if (use_ != Use::fresh)
+    remove_run(folder_);
   std::error_code error;
   fs::create_directories(checkpoints(), error);
   if (error) throw IoError(checkpoints().string() + ": cannot make it: " + error.message());
   sync_folder(folder_);
-  metrics_ = open_to_append(metrics);
+  metrics_ = open_to_append(folder_ / "metrics.jsonl");
 }
 
 void RunFolder::write(const std::string& name, const std::string& text) {
@@ -259,20 +267,32 @@ void RunFolder::write(const std::string& name, const std::string& text) {
   }
 }
 
-void RunFolder::append(std::unique_ptr<File>& file, const char* name, const Json& line) {
+static std::string text_of(const Json& line) {
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void RunFolder::append(std::unique_ptr<File>& file, const char* name, const std::string& line) {
   std::lock_guard lock(mutex_);
   if (!file) file = open_to_append(folder_ / name);
-  const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = line + "\n";
   file->write(text.data(), text.size());
 }
 
-void RunFolder::metric_line(const Json& line) { append(metrics_, "metrics.jsonl", line); }
-void RunFolder::quarantine_line(const Json& line) { append(quarantine_, "quarantine.jsonl", line); }
-void RunFolder::session_line(const Json& line) { append(sessions_, "sessions.jsonl", line); }
+void RunFolder::metric_line(const Json& line) { append(metrics_, "metrics.jsonl", text_of(line)); }
+void RunFolder::session_line(const Json& line) {
+  append(sessions_, "sessions.jsonl", text_of(line));
+}
+void RunFolder::quarantine_line(const Json& line) {
+  const std::string text = text_of(line);
+  if (!quarantined_before_.contains(text)) append(quarantine_, "quarantine.jsonl", text);
+}
 
-std::int64_t RunFolder::metrics_bytes() const {
+RunFolder::Lengths RunFolder::lengths() const {
   std::lock_guard lock(mutex_);
-  return static_cast<std::int64_t>(metrics_->size());
+  std::error_code none;
+  const auto quarantine = fs::file_size(folder_ / "quarantine.jsonl", none);
+  return {static_cast<std::int64_t>(metrics_->size()),
+          none ? 0 : static_cast<std::int64_t>(quarantine)};
 }
 
 }  // namespace sluice

@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,28 +55,35 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  // Says whose folder it is from here on, and opens its files. `metrics_bytes` >= 0 cuts
-  // metrics.jsonl back to what it was at the checkpoint that a resumed run goes on from; else the
-  // run is at its beginning, and what an older one left is removed.
-  void begin(const RunId& run, std::int64_t metrics_bytes);
+  struct Lengths {
+    std::int64_t metrics = 0, quarantine = 0;  // bytes of these .jsonl files
+  };
+  // Says whose folder it is from here on, and opens its files. `lengths`: what they were at the
+  // checkpoint that a resumed run goes on from, to which they are cut back; without, the run is at
+  // its beginning, and what an older one left is removed.
+  void begin(const RunId& run, const std::optional<Lengths>& lengths);
 
   void write(const std::string& name, const std::string& text);  // atomic
   void metric_line(const Json& line);
+  // But where it stands there already: data threads run ahead of a checkpoint, and a resumed run
+  // meets these samples again.
   void quarantine_line(const Json& line);
   void session_line(const Json& line);
-  std::int64_t metrics_bytes() const;
+  Lengths lengths() const;
   const std::filesystem::path& path() const { return folder_; }
   std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
 
  private:
   void lock();
-  void append(std::unique_ptr<File>& file, const char* name, const Json& line);
+  void cut_back_to(const Lengths& lengths);
+  void append(std::unique_ptr<File>& file, const char* name, const std::string& line);
   const std::filesystem::path folder_;
   const Use use_;
   bool made_ = false, begun_ = false;
   int lock_ = -1;
   mutable std::mutex mutex_;
   std::unique_ptr<File> metrics_, quarantine_, sessions_;
+  std::set<std::string> quarantined_before_;  // lines, of a run that was resumed
 };
 
 }  // namespace sluice

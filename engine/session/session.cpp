@@ -94,7 +94,7 @@ Outcome Session::run() {
 
 // What is known before the first sample, so that a run that is killed leaves it too.
 void Session::begin_folder() {
-  folder_->begin(run_, metrics_bytes_);
+  folder_->begin(run_, lengths_);
   folder_->write("graph.json", graph_text());
   folder_->write("graph.dot", to_dot(*plan_));
   Json e = environment();
@@ -166,7 +166,7 @@ int Session::exit_code(const Outcome& outcome) const {
     case Outcome::Status::stalled:
       return static_cast<int>(Exit::stalled);
     default:
-      return checkpoint_error_.empty() ? 0 : static_cast<int>(Exit::io);
+      return static_cast<int>(not_saved_ ? not_saved_->exit : Exit::done);
   }
 }
 

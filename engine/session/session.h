@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/cause.h"
 #include "engine/base/error.h"
 #include "engine/base/file_owners.h"
 #include "engine/graph/graph.h"
@@ -165,16 +166,16 @@ class Session final : public RunEvents {
   std::filesystem::path out_dir_;
   bool in_place_ = false;  // goes on in the folder of the run that it resumes
   RunId run_;
-  std::int64_t metrics_bytes_ = -1;  // of the run so far; -1: it begins here
+  std::optional<RunFolder::Lengths> lengths_;  // at the checkpoint; none: the run begins here
   int threads_ = 2, step_threads_ = 2;
   std::size_t devices_ = 1;
   std::optional<std::uint64_t> device_share_;  // of a cache on the device without a budget
   Resume resume_;
   std::optional<Checkpoint> checkpoint_;  // to go on from, until that is done
   std::filesystem::path checkpoint_path_;
-  std::string checkpoint_error_;
-  Json files_;                   // of the sources of training, as the run began
-  std::vector<Json> of_others_;  // rank 0: what the others counted; after the run
+  std::optional<Cause> not_saved_;  // why the last checkpoint was not written
+  Json files_;                      // of the sources of training, as the run began
+  std::vector<Json> of_others_;     // rank 0: what the others counted; after the run
   Stopping stopping_;
   std::optional<double> best_kept_;  // the metric of checkpoints/best
   std::atomic<bool> stopped_by_rule_{false};

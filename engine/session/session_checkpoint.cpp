@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
+#include "engine/base/cause.h"
 #include "engine/base/message.h"
 #include "engine/base/version.h"
 #include "engine/graph/merge.h"
@@ -129,7 +131,8 @@ void Session::resume() {
                                                   : sequence[sequence.size() - 1].train_epoch + 1;
   }
   if (in_place_) {
-    metrics_bytes_ = c.state.value("metrics_bytes", std::int64_t{0});
+    lengths_ = {c.state.value("metrics_bytes", std::int64_t{0}),
+                c.state.value("quarantine_bytes", std::numeric_limits<std::int64_t>::max())};
     for (const auto& [name, m] : c.state.at("metrics").items())
       metrics_[name] = {m.at("last"), m.at("best"), m.at("epoch"), m.at("best_epoch")};
     if (c.state.contains("stopping")) stopping_.load(c.state["stopping"]);
@@ -262,6 +265,7 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
     nodes[n.path()] = state.values;
   }
   std::lock_guard lock(mutex_);
+  const RunFolder::Lengths lengths = folder_->lengths();
   Json metrics = Json::object();
   for (const auto& [key, m] : metrics_)
     metrics[key] = {
@@ -285,7 +289,8 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
              {"metrics", metrics},
              {"stopping", stopping_.save()},
              {"best_kept", best_kept_ ? Json(*best_kept_) : Json()},
-             {"metrics_bytes", folder_->metrics_bytes()}};
+             {"metrics_bytes", lengths.metrics},
+             {"quarantine_bytes", lengths.quarantine}};
   save_checkpoint(folder_->checkpoints(), name, c);
 }
 
@@ -308,11 +313,11 @@ static void prune_checkpoints(const fs::path& folder, std::int64_t keep) {
 void Session::try_save(const std::string& name, const Resume& position, bool all_nodes) {
   try {
     save(name, position, all_nodes);
-    checkpoint_error_.clear();
+    not_saved_.reset();
     prune_checkpoints(folder_->checkpoints(), graph_->run.checkpoint_keep);
-  } catch (const Error& e) {
-    checkpoint_error_ = e.what();
-    tell("error: checkpoint " + name + " was not written: " + e.what());
+  } catch (...) {
+    not_saved_ = cause(Exit::io);
+    tell("error: checkpoint " + name + " was not written: " + not_saved_->text);
   }
 }
 

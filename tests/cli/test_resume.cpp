@@ -6,6 +6,7 @@
 
 #include "engine/plan/turn_place.h"
 #include "tests/cli/nifti.h"
+#include "tests/cli/packaged.h"
 #include "tests/cli/tiny_training.h"
 #include "tests/cli/types.h"
 
@@ -478,4 +479,33 @@ TEST_CASE("previews of a validation that a resume repeats are listed once") {
   INFO(failed.err);
   CHECK(failed.code == 4);
   CHECK(contains(failed.err, "c/previews/epoch_00001: cannot make the folder: Not a directory"));
+}
+
+TEST_CASE("quarantine.jsonl of a resumed run has each bad sample once, as an unbroken run's") {
+  const shell::Folder f;
+  const auto sh = [&](const std::string& command) {
+    return shell::run("cd " + f.path.string() + "\n" + command);
+  };
+  for (const char* sub : {"images", "labels"}) fs::create_directories(f.path / "data" / sub);
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = "a" + std::to_string(i) + ".nii";
+    nii::write_pair((f.path / "data/images" / name).string(),
+                    (f.path / "data/labels" / name).string(), {16, 18, 20}, {1, 1, 1});
+  }
+  fs::resize_file(f.path / "data/images/a1.nii", 1000);
+  json g = json::parse(packaged_training);
+  g["run"] = {{"epochs", 3}, {"seed", 1}, {"checkpoint", {{"every_epochs", 1}}}};
+  for (const char* load : {"load", "vload"}) g["nodes"][load]["on_error"] = "quarantine";
+  f.write("g.json", g.dump());
+  const auto whole = sh("$SLUICE run g.json --quiet --out a && sort a/quarantine.jsonl");
+  INFO(whole.err);
+  REQUIRE(whole.code == 0);
+  CHECK(std::count(whole.out.begin(), whole.out.end(), '\n') == 6);
+  // The first epoch's is the newest checkpoint that a kill would have left.
+  const auto resumed =
+      sh("rm -r a/checkpoints/last a/checkpoints/epoch_0000[23]\n"
+         "$SLUICE run --resume a --quiet && sort a/quarantine.jsonl");
+  INFO(resumed.err);
+  CHECK(resumed.code == 0);
+  CHECK(resumed.out == whole.out);
 }
