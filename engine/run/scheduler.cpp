@@ -9,7 +9,6 @@
 #include <chrono>
 #include <optional>
 #include <sstream>
-#include <thread>
 #include <tuple>
 
 #include "engine/run/lane.h"
@@ -252,18 +251,10 @@ Scheduler::~Scheduler() { close(); }
 
 // wait_for_all on a thread of our own inside the arena, since it runs bodies itself: they get the
 // data threads' priority, and the caller's thread keeps its own.
-void Scheduler::wait() {
-  std::thread waiter([this] {
-    name_thread("sluice-data");
+void Scheduler::work_off() {
+  const auto wait = [this] {
     machine_->arena.execute([this] { machine_->graph->wait_for_all(); });
-  });
-  waiter.join();
-}
-
-Outcome Scheduler::run() {
-  begin_ns_ = now_ns();
-  machine_->arrival = std::make_unique<Arrival>(machine_->arena, options_);
-  std::thread watchdog([this] { watch(); });
+  };
   for (auto& s : stations_)
     if (s->plan().is_source()) s->kick();
   wait();
@@ -275,6 +266,16 @@ Outcome Scheduler::run() {
     wait();
     if (progress_ == before) break;
   }
+}
+
+// Nothing begins before both threads are there.
+void Scheduler::work() {
+  Lane watchdog("watch", 1, nullptr);
+  {
+    Lane waiter("data", 1, nullptr);
+    watchdog.submit([this] { watch(); });
+    waiter.submit([this] { work_off(); });
+  }
   end_ns_ = now_ns();
   std::vector<Reading> last = readings();
   {
@@ -283,8 +284,12 @@ Outcome Scheduler::run() {
     finished_ = true;
   }
   finish_.notify_all();
-  watchdog.join();
+}
 
+Outcome Scheduler::run() {
+  begin_ns_ = now_ns();
+  machine_->arrival = std::make_unique<Arrival>(machine_->arena, options_);
+  work();
   Outcome out;
   if (failed()) {
     out.status = Outcome::Status::failed;
@@ -341,7 +346,6 @@ void Scheduler::close() {
 }
 
 void Scheduler::watch() {
-  name_thread("sluice-watch");
   std::uint64_t last = progress_;
   auto since = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);

@@ -162,7 +162,8 @@ class Scheduler {
   void when_done(int node, const Stamp& stamp, PointPtr mark,
                  std::function<void(std::int64_t reached_ns)> then);
   void chain();
-  void wait();
+  void work();
+  void work_off();
   void close();
   void watch();
   void position(Resume& at) const;

@@ -45,9 +45,9 @@ double Captured::rate(int threads, double seconds, const std::function<void()>& 
       ++fired;
     }
   };
-  std::vector<std::thread> all;
+  std::vector<std::jthread> all;
   for (int t = 0; t < threads; ++t) all.emplace_back(work, static_cast<std::size_t>(t));
-  for (auto& t : all) t.join();
+  all.clear();
   return failed ? 0 : static_cast<double>(fired) / elapsed();
 }
 

@@ -87,8 +87,13 @@ class GlooWire final : public Wire {
     await_all();
     data_ = std::make_unique<Channel>(*this, "data");
     control_ = group("control");
-    watch_ = std::thread([this] { watch(); });
-    listen_ = std::thread([this] { listen(); });
+    watch_ = std::jthread([this] { watch(); });
+    try {
+      listen_ = std::jthread([this] { listen(); });
+    } catch (...) {
+      leaving_ = true;
+      throw;
+    }
   }
 
   int rank() const override { return world_.rank; }
@@ -392,7 +397,7 @@ class GlooWire final : public Wire {
   std::mutex channels_mutex_;
   std::map<std::string, std::unique_ptr<Channel>> channels_;
   std::atomic<bool> leaving_{false};
-  std::thread watch_, listen_;
+  std::jthread watch_, listen_;
 };
 
 }  // namespace
