@@ -52,6 +52,13 @@ std::vector<std::string> cases_of(const NnunetFolder& folder, bool labelled) {
   return {names.begin(), names.end()};
 }
 
+void must_be_all(const NnunetFolder& folder, std::size_t cases) {
+  if (folder.cases && *folder.cases != static_cast<std::int64_t>(cases))
+    throw DataError((folder.root / "dataset.json").string() + ": numTraining is " +
+                    std::to_string(*folder.cases) + ", and there are " + std::to_string(cases) +
+                    " cases: add what is missing, or correct numTraining");
+}
+
 void must_exist(const fs::path& file, const std::string& why) {
   if (!fs::exists(file)) throw DataError(file.string() + ": no such file; " + why);
 }
@@ -169,6 +176,9 @@ NnunetFolder read_nnunet_folder(const fs::path& root) {
   if (!ending.is_string() || !ending.get_ref<const std::string&>().starts_with('.'))
     throw DataError(where + ": file_ending is not like \".nii.gz\"");
   folder.ending = ending.get<std::string>();
+  if (const auto count = document.find("numTraining");
+      count != document.end() && count->is_number_integer())
+    folder.cases = count->get<std::int64_t>();
   if (document.contains("labels")) folder.labels = document["labels"];
   if (document.contains("dataset")) folder.dataset = document["dataset"];
   if (!folder.dataset.is_null() && (!folder.dataset.is_object() || folder.dataset.empty()))
@@ -190,8 +200,10 @@ DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
     throw DataError(folder.root.string() + ": has " + std::to_string(folder.channels.size()) +
                     " channels, one file each; keys names " + std::to_string(keys.size()));
   const bool labelled = which.split != "test";
+  const auto cases = cases_of(folder, labelled);
+  if (labelled) must_be_all(folder, cases.size());
   DataList list;
-  for (const auto& name : chosen(folder, cases_of(folder, labelled), which)) {
+  for (const auto& name : chosen(folder, cases, which)) {
     DataItem item{name, {}};
     const auto files = nnunet_files(folder, name, labelled);
     if (files.empty())

@@ -7,6 +7,7 @@
 // splits_final.json where it stands beside dataset.json, else its five-fold split by seed 12345.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct NnunetFolder {
   nlohmann::ordered_json labels;      // {"background": 0, "liver": 1}
   bool decathlon = false;
   nlohmann::ordered_json dataset = nullptr;  // null: the files are in imagesTr and labelsTr
+  std::optional<std::int64_t> cases;         // of training: numTraining, which only nnU-Net's has
 };
 
 // Whether a dataset.json has nnU-Net's members, and no "training", which makes it the decathlon's.
@@ -40,7 +42,8 @@ struct NnunetSplit {
   std::int64_t folds = 5;
 };
 
-// `keys`: the field of each channel's file.
+// `keys`: the field of each channel's file. DataError where the cases of training are not as many
+// as numTraining says: without the one that is missing each fold would have others.
 DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
                      const std::vector<std::string>& keys, const std::string& label_key);
 

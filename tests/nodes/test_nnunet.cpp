@@ -177,6 +177,10 @@ TEST_CASE("nnunet says what is missing") {
   std::filesystem::remove(made / "imagesTr/case_04_0001.nii.gz");
   CHECK(contains(refusal(made.params()), "imagesTr/case_04_0001.nii.gz: no such file"));
   std::filesystem::remove(made / "imagesTr/case_04_0000.nii.gz");
+  CHECK(contains(refusal(made.params()),
+                 "dataset.json: numTraining is 12, and there are 11 cases: add what is missing"));
+  made.write_text("dataset.json", R"({"channel_names": {"0": "T1", "1": "T2"},
+                                      "numTraining": 11, "file_ending": ".nii.gz"})");
   std::filesystem::remove(made / "labelsTr/case_05.nii.gz");
   CHECK(contains(refusal(made.params({{"fold", -1}})), "labelsTr/case_05.nii.gz: no such file"));
   const std::pair<const char*, const char*> documents[] = {
