@@ -146,6 +146,9 @@ struct SaveImage final : FileWriter {
     if (data.dim() != 3 || (data.size(0) != 1 && data.size(0) != 3))
       throw DataError("field \"" + key + "\" is " + list_text(data.sizes()) +
                       "; a picture is [1, X, Y] or [3, X, Y]");
+    if (data.numel() == 0)
+      throw DataError("field \"" + key + "\" is empty, " + list_text(data.sizes()) +
+                      ": a picture has at least one pixel");
     if (p.scale) data = data.to(at::kFloat).clamp(0, 1).mul(static_cast<double>(*p.scale));
     // A minimum and a maximum of NaN are none.
     if (!(data.min().item<double>() >= 0 && data.max().item<double>() < 256))

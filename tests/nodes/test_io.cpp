@@ -467,6 +467,16 @@ TEST_CASE("save_image writes MONAI's names and passes the new path on") {
   CHECK(contains(message_of([&] { drive("save_image", flat, {in}); }), "cannot be the name"));
 }
 
+TEST_CASE("save_image writes no picture of an image without pixels, and says of which field") {
+  TemporaryFolder folder;
+  const Json params{
+      {"keys", "image"}, {"output_dir", folder.path.string()}, {"output_ext", ".png"}};
+  const std::string why = message_of([&] {
+    drive("save_image", params, {sample_of("image", at::zeros({1, 0, 5}))});
+  });
+  CHECK(contains(why, "field \"image\" is empty, [1, 0, 5]: a picture has at least one pixel"));
+}
+
 TEST_CASE("two nodes of a run do not write one file") {
   TemporaryFolder folder;
   OpenContext first, second;
