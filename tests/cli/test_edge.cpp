@@ -162,6 +162,7 @@ E)");
   };
   edit("\"type\": \"normalize_intensity\"", "\"type\": \"median_smooth\"");
   p.refused(run, 2, "unknown node type \"median_smooth\"");
+  p.refused(run, 2, "sluice-edge does not have it");
   p.refused(run, 2, "p/graph.json:");
   p.refused(run, 2, "`sluice run` runs what sluice-edge does not");
   edit("\"type\": \"argmax\"", "\"type\": \"argmax\", \"regions_class_order\": [1, 2]");

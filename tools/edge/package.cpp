@@ -23,6 +23,16 @@ std::string sha256(const fs::path& file) {
 
 constexpr auto elsewhere = "`sluice run` runs what sluice-edge does not";
 
+// What packages hold are Sluice's nodes, so none is misspelt.
+Diagnostics for_edge(const Diagnostics& said) {
+  Diagnostics all;
+  for (Diagnostic d : said.all()) {
+    if (d.code == "SL0203") d.hint = "sluice-edge does not have it";
+    all.add(std::move(d));
+  }
+  return all;
+}
+
 Graph read_graph(const fs::path& folder, const fs::path& images) {
   Diagnostics diagnostics;
   const std::string file = (folder / "graph.json").string();
@@ -37,7 +47,7 @@ Graph read_graph(const fs::path& folder, const fs::path& images) {
   if (graph)
     throw Error(Exit::usage, file + ": has " + std::to_string(graph->models.size()) +
                                  " networks; sluice-edge runs graphs of one");
-  diagnostics.print(std::cerr, false);
+  for_edge(diagnostics).print(std::cerr, false);
   throw Error(Exit::usage, file + ": " + elsewhere);
 }
 
