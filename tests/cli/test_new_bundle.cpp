@@ -584,6 +584,15 @@ TEST_CASE("channel_dim reaches what reads the file, and a reader that is a compo
   CHECK(nodes["load"]["in"] == "load2");
   CHECK(nodes["load2"]["keys"] == json{"label"});
   CHECK_FALSE(nodes["load2"].contains("channel_dim"));
+  // A file's last axis that is split behind the reader is that of its channels.
+  nodes = nodes_of({{"keys", {"image", "label"}}}, {{"_target_", "SplitDimd"},
+                                                    {"keys", "label"},
+                                                    {"dim", -1},
+                                                    {"output_postfixes", {"inst", "type"}}});
+  CHECK(nodes["load"]["keys"] == json{"label"});
+  CHECK(nodes["load"]["channel_dim"] == -1);
+  CHECK(nodes["copy"]["names"] == json{"label_inst"});
+  CHECK(nodes["channel2"]["channels"] == json{1});
 }
 
 TEST_CASE("plain scalars of YAML are what PyYAML takes them for") {
@@ -658,6 +667,10 @@ TEST_CASE("several configurations are merged as MONAI merges them") {
   CHECK(b.graph()["nodes"]["infer"]["overlap"] == 0.25);
   CHECK(b.graph()["nodes"]["infer"]["sw_batch_size"] == 3);
   CHECK(b.graph()["models"]["net"]["num_res_units"] == 1);
+  check_refused(
+      b.make("--config more.json"),
+      "\"inferer#overlap\": there is no \"inferer\" to set in; a configuration that has it "
+      "is named before this one, with --config for each");
 }
 
 TEST_CASE("a bundle of HoVerNet: three outputs of a window's middle, pictures in colour") {
@@ -988,6 +1001,86 @@ TEST_CASE("what of a sampling program is not known is refused with its place") {
           "numbers of one image are known");
   refused("pictures", "$@sampler.sample(@start, @vae, @unet, seg=@start)", "the argument seg=");
   refused("noise_plan", {{"_target_", "OwnScheduler"}}, "DDPM, DDIM, PNDM and RFlow are known");
+}
+
+namespace {
+
+// A loader's first image beside what an autoencoder says of it: a program of expressions.
+json reconstruction() {
+  json config = inference();
+  for (const char* key :
+       {"ckpt", "evaluator", "handlers", "inferer", "postprocessing", "network_def", "network"})
+    config.erase(key);
+  json& chain = config["preprocessing"]["transforms"];
+  chain.push_back(transform("ScaleIntensityd", json::object()));
+  chain.push_back(transform("ResizeWithPadOrCropd", {{"spatial_size", {8, 8, 4}}}));
+  config["dataloader"].update({{"batch_size", 2}, {"shuffle", true}});
+  config["vae"] = latent_sampling()["vae"];
+  config["vae"]["spatial_dims"] = 3;
+  config["net"] = "$@vae.to(@device)";
+  config["batch"] = "$monai.utils.first(@dataloader)['image'].to(@device)";
+  config["again"] = "$@net(@batch)[0][0]";
+  for (const char* name : {"seen", "made"})
+    config[name] = {{"_target_", "SaveImage"},
+                    {"_requires_", "$os.makedirs(@output_dir)"},
+                    {"output_dir", "@output_dir"},
+                    {"output_postfix", name},
+                    {"separate_folder", false}};
+  config["run"] = {"$@seen(@batch[0])", "$@made(@again)"};
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("a program that saves a loader's first image and an autoencoder's of it") {
+  const Bundle b;
+  write_data(b);
+  b.write(reconstruction());
+  const auto result = b.made();
+  CHECK(result.err.find("DataLoader.shuffle: replaced: the first sample") != std::string::npos);
+  CHECK(result.err.find("with its channel") == std::string::npos);
+  CHECK(result.err.find("AutoencoderKL: replaced: its image is made of the latent image's mean") !=
+        std::string::npos);
+  const json g = b.graph(), nodes = g["nodes"];
+  CHECK(g["models"]["net"]["type"] == "autoencoder_kl");
+  CHECK(nodes["cases"]["to"] == 1);
+  CHECK(nodes["batch"]["size"] == 1);
+  CHECK(nodes["answer"]["keys"] == "image");
+  CHECK(nodes["save"]["keys"] == "image");
+  CHECK(nodes["save2"]["keys"] == "pred");
+  CHECK(nodes["save2"]["in"] == "each");
+  b.succeeds("run graph.json --quiet --no-out");
+  for (const char* name : {"seen", "made"})
+    CHECK(std::filesystem::exists(b.folder.path / "b/eval" /
+                                  ("one_" + std::string(name) + ".nii.gz")));
+  CHECK_FALSE(std::filesystem::exists(b.folder.path / "b/eval/two_seen.nii.gz"));
+
+  json config = reconstruction();
+  config["initialize"] = {"$@vae.load_state_dict(torch.load('models/w.pt'))"};
+  config["run"][0] = "$@seen(@batch[0, 0, ...])";
+  b.write(config);
+  CHECK(b.made().err.find("the image is saved with its channel") != std::string::npos);
+  CHECK(b.graph()["models"]["net"]["weights"].get<std::string>().ends_with("b/models/w.pt"));
+}
+
+TEST_CASE("what of a loader's first image is not known is refused with its place") {
+  const auto refused = [](const char* key, const json& value, const std::string& why) {
+    const Bundle b;
+    json config = reconstruction();
+    config[key] = value;
+    b.write(config);
+    check_refused(b.make(), why);
+  };
+  refused("again", "$@net(@batch)[1][0]", "of what a network says of a batch the first alone");
+  refused("again", "$@net(@batch)", "write [0] behind its call");
+  refused("again", "$@net(@batch[0])", "other than a field of a batch");
+  refused("again", "$@batch[0]", "no answer of a known network");
+  refused("batch", "$monai.utils.first(@dataloader)", "a batch's field that is 0");
+  refused("again", "$@net(monai.utils.first(@dataloader)['label'])[0][0]", "of that image alone");
+  refused("again", "$Image.fromarray(@batch)", "is not known here");
+  json other = latent_sampling()["vae"];
+  other["_target_"] = "scripts.own.Autoencoder";
+  refused("vae", other, "Autoencoder: no counterpart: there is no such network");
 }
 
 namespace {
@@ -1503,10 +1596,12 @@ TEST_CASE("what has no counterpart is named with file and line, and no graph is 
       {"/preprocessing/transforms/3/wrong_name", 1, "has no such parameter"},
       {"/postprocessing/transforms/2/threshold", "high", "as_discrete.threshold"},
       {"/network_def/_target_", "scripts.networks.MyNet",
-       "MyNet: no counterpart: there is no such network"},
-      {"/network_def/channels", "@nowhere", "@nowhere names nothing"},
+       "MyNet: no counterpart: there is no such network; `sluice inspect` lists"},
+      {"/network_def/channels", "@nowhere",
+       "@nowhere names nothing: give it with --set nowhere=VALUE, or name the configuration"},
       {"/files", "$os.listdir('.')", "\"os.listdir()\" is not known here"},
       {"/evaluator/_target_", "scripts.MyEvaluator", "of evaluators there is SupervisedEvaluator"},
+      {"/evaluator/_target_", "scripts.DetectionEvaluator", "`sluice graphs detect` copies"},
       {"/evaluator/iteration_update", "$scripts.update", "code of its own"}};
   for (const Case& c : cases) {
     json config = inference();

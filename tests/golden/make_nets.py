@@ -425,6 +425,23 @@ def torchvision_fc_model():
                 (dict(num_classes=4), [80, 96]), (dict(use_conv=True, transform_input=True), [75, 75]))]
 
 
+# What MONAI's PerceptualLoss makes of torchvision's ResNets. Not in training, where it never is.
+def torchvision_features():
+    from torchvision import models
+    from torchvision.models.feature_extraction import create_feature_extractor
+
+    class Features(torch.nn.Module):
+        def __init__(self, model_name, last):
+            super().__init__()
+            whole = create_feature_extractor(getattr(models, model_name)(weights=None), [last])
+            for name, part in whole.named_children():
+                setattr(self, name, part)
+            self.last, self.forward = last, lambda x: whole(x)[last]
+
+    return [brief(case(lambda model_name, last=last: Features(model_name, last), dict(model_name=name), size, False))
+            for name, last, size in (("resnet18", "layer4.1.relu_1", [2, 3, 40, 64]), ("resnet50", "layer4.2.relu_2", [1, 3, 64, 40]))]
+
+
 # Without noise, which MONAI draws in evaluation too.
 def autoencoder_kl():
     flat = dict(spatial_dims=2, in_channels=2, num_res_blocks=[1, 2, 1], channels=[4, 8, 8], latent_channels=2,
@@ -647,7 +664,7 @@ NETS |= dict(autoencoder_kl_maisi=autoencoder_kl_maisi, diffusion_model_unet_mai
 NETS |= dict(controlnet_maisi=controlnet_maisi)
 NETS |= dict(masked_auto_encoder_vit=masked_auto_encoder_vit)
 NETS |= dict(dints=dints, vista3d=vista3d)
-NETS |= dict(torchvision_fc_model=torchvision_fc_model)
+NETS |= dict(torchvision_fc_model=torchvision_fc_model, torchvision_features=torchvision_features)
 NETS |= dict(autoencoder_kl=autoencoder_kl)
 NETS |= dict(regressor=regressor, classifier=lambda: adversary(Classifier, classes=3, last_act="tanh"))
 NETS |= dict(discriminator=lambda: adversary(Discriminator), critic=lambda: adversary(Critic))

@@ -15,6 +15,7 @@ import tempfile
 import numpy as np
 
 CASES = {}
+TASKS = ("inference", "train", "inference_autoencoder", "train_autoencoder")  # configurations' names
 
 
 def case(*bundles):
@@ -234,9 +235,32 @@ def diffusion(folder):
     narrow = {"autoencoder_def#channels": [16, 32, 32], "autoencoder_def#norm_num_groups": 8,
               "network_def#channels": [16, 32, 32, 32] if flat else [16, 32, 32], "network_def#norm_num_groups": 8,
               "network_def#num_head_channels": [0, 16, 16, 16] if flat else [0, 16, 16]}
-    return dict(monai={"noise": noise}, weights={"network_def": "model.pt", "autoencoder_def": "model_autoencoder.pt"},
-                names={"0_synimg_sample.png": "synimg_sample.png"}, inference={**narrow, "latent_shape": latents, "output_postfix": "sample",
-                           "set_timesteps": "$@noise_scheduler.set_timesteps(num_inference_steps=6)"}, train=None)
+    task = folder / "data" / "Task01_BrainTumour"
+    names = [f"{k}" for k in range(5)]
+    for k, name in enumerate(names):
+        channels = [blobs((48, 40, 36), 4 * k + c, 0.0, 300.0)[0] for c in range(4)]
+        write(task / "imagesTr" / f"{name}.nii.gz", np.stack(channels, -1), (1.1, 1.1, 1.1))
+    words = dict.fromkeys(("name", "description", "reference", "licence", "tensorImageSize"), "")
+    (task / "dataset.json").write_text(json.dumps(dict(words, modality={}, labels={}, numTraining=5, numTest=0, training=[
+        dict(image=f"./imagesTr/{n}.nii.gz", label=f"./imagesTr/{n}.nii.gz") for n in names], test=[])))
+    autoencoder = {k: v for k, v in narrow.items() if k.startswith("autoencoder")}
+    size = [32, 32] if flat else [32, 32, 32]
+    # One slice, as which of several is drawn; MONAI's saver would take an axis of the image for its channels, and its
+    # network draws about the latent image's mean.
+    one = {"infer_patch_size": size, "preprocessing_transforms#6#roi_size": [*size, 1]} if flat else {"infer_patch_size": size}
+    slices = {"train_batch_size_slice": 3} if flat else {"perceptual_loss_def#fake_3d_ratio": 0.1}
+    mean = f"$@autoencoder.reconstruct(@input_img)[0{', 0' if flat else ''}]"
+    own = {"inference": {"noise": noise}, "inference_autoencoder": {
+        "recon_img": mean, **({} if flat else {"run#1": "$@saver_orig(@input_img[0])"})}}
+    both = {"inference": {"network_def": "model.pt", "autoencoder_def": "model_autoencoder.pt"},
+            "inference_autoencoder": {"autoencoder_def": "model_autoencoder.pt"}}
+    renamed = {"0_synimg_sample.png": "synimg_sample.png",
+               "2_orig_img_sample.png": "orig_img_sample.png", "2_recon_img_sample.png": "recon_img_sample.png"}
+    return dict(monai=own, weights=both, names=renamed, train=None,
+                inference={**narrow, "latent_shape": latents, "output_postfix": "sample",
+                           "set_timesteps": "$@noise_scheduler.set_timesteps(num_inference_steps=6)"},
+                inference_autoencoder={**autoencoder, **one, **({"output_postfix": "sample"} if flat else {})},
+                train_autoencoder={**autoencoder, **slices, "train_patch_size": size})
 
 
 @case("prostate_mri_anatomy")
@@ -329,12 +353,12 @@ def parser_of(folder, task):
     return parser
 
 
-def monai(folder):
+def monai(folder, task):
     """MONAI's own run of the bundle in `folder`, with the weights that are there."""
     import torch
     sys.path.insert(0, str(folder))
     os.chdir(folder)
-    parser = parser_of(folder, "inference")
+    parser = parser_of(folder, task)
     parser.get_parsed_content("imports", default=None)
     torch.manual_seed(0)
     name = "network_def" if "network_def" in parser.get() else "network"
@@ -344,7 +368,7 @@ def monai(folder):
             if p.dim() > 1 and not p.any():
                 torch.nn.init.normal_(p, std=0.05)
         torch.save(net.state_dict(), folder / "models" / file)
-    parser = parser_of(folder, "inference")
+    parser = parser_of(folder, task)
     for key in ("imports", "initialize", "run", "evaluating", "inferring"):
         if key in parser.get():
             parser.get_parsed_content(key)
@@ -408,29 +432,32 @@ def one(build, models, name, task):
         shutil.copytree(models / name, folder, ignore=shutil.ignore_patterns("docs", "*.pt", "*.ts"))
         (folder / "models").mkdir(exist_ok=True)
         cases = CASES[name](folder)
-        given = cases[task]
+        given = cases.get(task)
         if given is None:
             return None
+        infers = task.startswith("inference")
+        own, weights = ({} if of is None else of.get(task, of) for of in (cases.get("monai"), cases.get("weights")))
         sets = sets_of(folder, task, given)
-        (folder / f"{task}.sets.json").write_text(json.dumps({**sets, **cases.get("monai", {})}))
-        (folder / "weights.json").write_text(json.dumps(cases.get("weights")))
-        if task == "inference":
+        (folder / f"{task}.sets.json").write_text(json.dumps({**sets, **own}))
+        (folder / "weights.json").write_text(json.dumps(weights))
+        if infers:
             with open(folder / "monai.log", "w") as log:
-                subprocess.run([sys.executable, __file__, "--monai", str(folder)], check=False, stdout=log, stderr=log,
+                subprocess.run([sys.executable, __file__, "--monai", str(folder), task], check=False, stdout=log, stderr=log,
                                env=os.environ | {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "CUDA_VISIBLE_DEVICES": ""})
             if (folder / "eval").exists():
                 os.rename(folder / "eval", folder / "monai")
             else:
                 lines = (folder / "monai.log").read_text().splitlines()
                 said["MONAI"] = next((x for x in lines if "Error" in x), "it wrote nothing")[:200]
-        call = [f"{build}/sluice", "new", "bundle", str(folder), "--task", task, "-o", str(folder / "graph.json")]
+        call = [f"{build}/sluice", "new", "bundle", str(folder), "-o", str(folder / "graph.json"),
+                "--task", "inference" if infers else "train", "--config", configuration(folder, task).name]
         call += [f"--set={k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in sets.items()]
         made = subprocess.run(call, capture_output=True, text=True)
         if made.returncode:
             return dict(said, translates=False, why=[line for line in made.stderr.splitlines() if "no counterpart" in line
                                                      or line.startswith("error")][:3])
         has_metrics = (folder / "metrics.json").exists()
-        more = ["--no-out", *["--json"] * has_metrics] if task == "inference" else ["--out", str(folder / "run"), "--set", "run.epochs=1"]
+        more = ["--no-out", *["--json"] * has_metrics] if infers else ["--out", str(folder / "run"), "--set", "run.epochs=1"]
         ran = subprocess.run([f"{build}/sluice", "run", str(folder / "graph.json"), "--quiet", *more], capture_output=True,
                              text=True, cwd=folder)
         said |= dict(translates=True, runs=ran.returncode == 0)
@@ -439,12 +466,12 @@ def one(build, models, name, task):
         elif has_metrics:
             said.pop("MONAI", None)
             said["outputs"], said["equal"] = measured(ran.stdout, json.loads((folder / "metrics.json").read_text()))
-        elif task == "inference" and (folder / "monai").exists():
+        elif infers and (folder / "monai").exists():
             for made_name, other in cases.get("names", {}).items():  # where a script names its file itself
                 if (folder / "eval" / made_name).exists():
                     os.rename(folder / "eval" / made_name, folder / "eval" / other)
             said["outputs"], said["equal"] = compared(folder / "eval", folder / "monai", cases.get("levels", 0))
-        elif task == "train":
+        elif not infers:
             said["outputs"] = ran.stdout.strip().replace("\n", "; ")[:150]
         if os.environ.get("KEEP"):
             shutil.copytree(folder, pathlib.Path(os.environ["KEEP"]) / f"{name}.{task}", dirs_exist_ok=True)
@@ -453,16 +480,16 @@ def one(build, models, name, task):
 
 def table(build, models, names):
     good = True
-    print(f"{'bundle':<48}{'task':<10} translates runs  equal  what")
+    print(f"{'bundle':<48}{'task':<22} translates runs  equal  what")
     for name in names or sorted(CASES):
-        for task in ("inference", "train"):
+        for task in TASKS:
             if not any((models / name / "configs" / (task + end)).exists() for end in (".json", ".yaml")):
                 continue
             said = one(build, models, name, task)
             if said is None:  # translation alone
                 continue
             word = {True: "yes", False: "no", None: "-"}
-            print(f"{name:<48}{task:<10} {word[said['translates']]:<10} {word[said.get('runs')]:<5} "
+            print(f"{name:<48}{task:<22} {word[said['translates']]:<10} {word[said.get('runs')]:<5} "
                   f"{word[said.get('equal')]:<5}  {said.get('outputs', '')} {said.get('MONAI', '')} {said.get('why', '')}",
                   flush=True)
             good &= said["translates"] and said.get("runs", False) and said.get("equal", True)
@@ -470,4 +497,4 @@ def table(build, models, names):
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--monai"]:
-    monai(pathlib.Path(sys.argv[2]))
+    monai(pathlib.Path(sys.argv[2]), sys.argv[3])

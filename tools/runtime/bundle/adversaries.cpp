@@ -1,6 +1,11 @@
-// GanTrainer: two networks against each other.
+// Two networks against each other. GanTrainer:
 //
 //   latents ─ make ─ judge_step (d_train_steps times) ─(make again)─ judged ─ fooled ─ step
+//
+// VaeGanTrainer, a script that is known by its text: an autoencoder whose images should pass for
+// real ones. Of one of its two texts the judge's steps come last.
+//
+//   images ─ make ─ judge_step ─ judged ─ fooled, intensity, kl, perceptual ─ loss ─ step
 #include <algorithm>
 
 #include "tools/runtime/bundle/translate.h"
@@ -12,6 +17,17 @@ namespace {
 std::optional<double> number_of(const Expr& e) {
   if (e.kind == Expr::Kind::constant && e.value.is_number()) return e.value.get<double>();
   return {};
+}
+
+Json pass(const char* net, const std::string& key, const Json& to) {
+  return {{"type", "model"}, {"net", net}, {"keys", key}, {"output_keys", to}};
+}
+
+// What a part of functools.partial() was given by this name.
+const Value* given_as(const Value& partial, std::string_view name) {
+  for (const auto& [key, value] : partial.entries)
+    if (key == name) return &value;
+  return nullptr;
 }
 
 }  // namespace
@@ -87,10 +103,19 @@ std::vector<Translator::Judging> Translator::judging(const Item& trainer, const 
   const std::string name = last_name(given.name);
   const ScriptRow* row =
       given.name.starts_with("scripts.") ? known_script(config_.folder(), name) : nullptr;
-  const bool of_this = given.entries.size() == 1 && given.entries[0].first == "disc_net" &&
-                       given.entries[0].second.is(Value::Kind::object) &&
-                       given.entries[0].second.item->id == judge.id;
-  if (row && row->type == "patch_adversarial_loss" && of_this &&
+  const Value* asked = given_as(given, "disc_net");
+  const bool of_this = asked && asked->is(Value::Kind::object) && asked->item->id == judge.id;
+  if (row && row->type == "sum_losses" && of_this) {  // of an autoencoder
+    const Json weights = Json::parse(row->params);
+    const double weight = weights["adversarial"];
+    Json loss = {{"type", "patch_adversarial_loss"}, {"criterion", weights["criterion"]}};
+    terms.push_back(
+        {.of = "fakes", .real = !of_judge, .weight = of_judge ? weight / 2 : weight, .loss = loss});
+    if (of_judge)
+      terms.push_back({.of = "reals", .real = true, .weight = weight / 2, .loss = std::move(loss)});
+    return terms;
+  }
+  if (row && row->type == "patch_adversarial_loss" && of_this && given.entries.size() == 1 &&
       judge_body["type"] == "discriminator") {
     const Json act = judge_body.value("last_act", Json("SIGMOID"));
     if (act.is_null() || (act.is_string() && act == "SIGMOID")) {
@@ -131,16 +156,14 @@ void Translator::look_at_appended(const Item& maker, Json& maker_body) {
   }
 }
 
-void Translator::gan(const Item& trainer) {
-  report.add(trainer, "GanTrainer", Fate::translated, "the nodes of the graph");
-  const Value maker = values.of(trainer, "g_network"), judge = values.of(trainer, "d_network");
-  network(maker, "maker");
-  network(judge, "judge");
-  if (graph.models.size() != 2) return;
-  Json &maker_body = graph.models[0].body, &judge_body = graph.models[1].body;
-  if (const Json shape = judge_body.value("in_shape", Json()); shape.is_array())
+// The two networks, and what the trainer says of the run.
+bool Translator::opponents(const Item& trainer) {
+  network(values.of(trainer, "g_network"), "maker");
+  network(values.of(trainer, "d_network"), "judge");
+  if (graph.models.size() != 2) return false;
+  if (const Json shape = graph.models[1].body.value("in_shape", Json()); shape.is_array())
     dims_ = static_cast<int>(shape.size()) - 1;
-  look_at_appended(*maker.item, maker_body);
+  look_at_appended(*values.of(trainer, "g_network").item, graph.models[0].body);
   if (const auto epochs = values.of(trainer, "max_epochs").json()) graph.run["epochs"] = *epochs;
   look_at_calls();
   handlers(values.of(trainer, "train_handlers"), true);
@@ -153,7 +176,72 @@ void Translator::gan(const Item& trainer) {
       else
         missing(*given.item, "training shows the networks whole batches", true);
     }
+  return true;
+}
 
+std::string Translator::batches(const Loader& data, const std::string& in,
+                                const std::string& comment) {
+  Json batch = {{"type", "batch"}, {"in", in}, {"size", data.batch_size * patches_}};
+  if (data.drop_last) batch["drop_last"] = true;
+  return add_node("batch", std::move(batch), comment);
+}
+
+// What the judge says of images, and the loss of that.
+std::pair<Json, Json> Translator::asked(const Judging& term, const std::string& of,
+                                        const std::string& output) {
+  Json loss = term.loss;
+  loss.update({{"key", "said"}, {"target_is_real", term.real}, {"output_key", output}});
+  return {pass("judge", of, "said"), loss};
+}
+
+// An optimizer's step of one of the two networks; "" where there is none.
+std::string Translator::step_of(const Item& trainer, const std::string& whose,
+                                const std::string& in) {
+  const Value given = values.of(trainer, whose + "_optimizer"),
+              its = values.of(trainer, whose + "_network");
+  if (!given.is(Value::Kind::object)) {
+    missing(trainer, whose + "_optimizer: none", true);
+    return "";
+  }
+  const Value params = values.of(*given.item, "params");
+  if (params.is(Value::Kind::weights) && params.item->id != its.item->id)
+    missing(*given.item, "its parameters are not those of this network", true);
+  const std::size_t known = graph.nodes.size();
+  optimizer(*given.item, in, whose == "g" ? "maker" : "judge");
+  return graph.nodes.size() == known ? "" : graph.nodes.back().name;
+}
+
+// The judge's steps on each batch, of which "fakes" are made already; "" where it has no optimizer.
+std::string Translator::judge_steps(const Item& trainer, const std::string& reals,
+                                    const std::string& in) {
+  Json step = Json::array(), keys = Json::array(), weights = Json::array();
+  const Item& judge = *values.of(trainer, "d_network").item;
+  for (const Judging& term : judging(trainer, "d_loss_function", judge, graph.models[1].body)) {
+    const auto [ask, loss] =
+        asked(term, term.of == "reals" ? reals : term.of, "loss_" + std::to_string(step.size()));
+    step.push_back(ask);
+    step.push_back(loss);
+    keys.push_back(loss["output_key"]);
+    weights.push_back(term.weight);
+  }
+  step.push_back({{"type", "sum_losses"}, {"keys", keys}, {"weights", weights}});
+  if (step_of(trainer, "d", in).empty()) return "";
+  Entry inner = graph.nodes.back();
+  graph.nodes.pop_back();
+  inner.body.erase("in");
+  step.push_back(std::move(inner.body));
+  const Json times = values.given(trainer, "d_train_steps")
+                         ? values.of(trainer, "d_train_steps").json().value_or(Json())
+                         : Json(1);
+  return add_node(
+      "judge_step",
+      {{"type", "several_steps"}, {"in", in}, {"net", "judge"}, {"times", times}, {"step", step}},
+      comment_of(trainer) + ": d_train_steps; " + inner.comment);
+}
+
+void Translator::gan(const Item& trainer) {
+  report.add(trainer, "GanTrainer", Fate::translated, "the nodes of the graph");
+  if (!opponents(trainer)) return;
   const Loader data =
       loader(values.of(trainer, "train_data_loader"), true, "train", {}, Json::object());
   if (data.last.empty()) return;
@@ -174,70 +262,141 @@ void Translator::gan(const Item& trainer) {
     last = add_node("latent_again",
                     {{"type", "draw_latent"}, {"in", last}, {"shape", latent}, {"key", "again"}},
                     comment + ": g_update_latents");
-  Json batch = {{"type", "batch"}, {"in", last}, {"size", data.batch_size * patches_}};
-  if (data.drop_last) batch["drop_last"] = true;
-  last = add_node("batch", std::move(batch), "of the last, smaller batch as many are made");
-  const auto pass = [](const char* net, const std::string& key, const std::string& to) {
-    return Json{{"type", "model"}, {"net", net}, {"keys", key}, {"output_keys", to}};
-  };
+  last = batches(data, last, "of the last, smaller batch as many are made");
   const auto behind = [&](const std::string& name, Json body, const std::string& why) {
     body["in"] = last;
     last = add_node(name, std::move(body), why);
   };
   behind("make", pass("maker", "latent", "fakes"), comment);
-
-  // The judge's steps.
-  Json step = Json::array(), keys = Json::array(), weights = Json::array();
-  const auto said = [&](const Judging& term, const std::string& of, std::size_t number) {
-    Json loss = term.loss;
-    loss.update({{"key", "said"},
-                 {"target_is_real", term.real},
-                 {"output_key", "loss_" + std::to_string(number)}});
-    return std::pair{pass("judge", of, "said"), loss};
-  };
-  for (const Judging& term : judging(trainer, "d_loss_function", *judge.item, judge_body)) {
-    const auto [ask, loss] = said(term, term.of == "reals" ? reals : term.of, step.size());
-    step.push_back(ask);
-    step.push_back(loss);
-    keys.push_back(loss["output_key"]);
-    weights.push_back(term.weight);
-  }
-  step.push_back({{"type", "sum_losses"}, {"keys", keys}, {"weights", weights}});
-  const auto stepper = [&](const char* key, const Item& network, const char* net) {
-    const Value given = values.of(trainer, key);
-    if (!given.is(Value::Kind::object)) return missing(trainer, std::string(key) + ": none", true);
-    const Value params = values.of(*given.item, "params");
-    if (params.is(Value::Kind::weights) && params.item->id != network.id)
-      missing(*given.item, "its parameters are not those of this network", true);
-    optimizer(*given.item, last, net);
-  };
-  const std::size_t known = graph.nodes.size();
-  stepper("d_optimizer", *judge.item, "judge");
-  if (graph.nodes.size() == known) return;
-  Json inner = graph.nodes.back().body;
-  const std::string of_inner = graph.nodes.back().comment;
-  graph.nodes.resize(known);
-  inner.erase("in");
-  step.push_back(std::move(inner));
-  const Json times = values.given(trainer, "d_train_steps")
-                         ? values.of(trainer, "d_train_steps").json().value_or(Json())
-                         : Json(1);
-  behind("judge_step",
-         {{"type", "several_steps"}, {"net", "judge"}, {"times", times}, {"step", step}},
-         comment + ": d_train_steps; " + of_inner);
+  const std::string judged = judge_steps(trainer, reals, last);
+  if (judged.empty()) return;
+  last = judged;
 
   // The maker's.
   if (again) behind("make_again", pass("maker", "again", "fakes"), comment + ": g_update_latents");
-  const auto fooling = judging(trainer, "g_loss_function", *judge.item, judge_body);
+  const auto fooling = judging(trainer, "g_loss_function", *values.of(trainer, "d_network").item,
+                               graph.models[1].body);
   if (fooling.size() == 1 && fooling[0].of == "fakes" && fooling[0].weight == 1) {
-    auto [ask, loss] = said(fooling[0], "fakes", 0);
+    auto [ask, loss] = asked(fooling[0], "fakes", "loss");
     loss.erase("output_key");
     behind("judged", ask, comment);
     behind("fooled", loss, comment);
-    stepper("g_optimizer", *maker.item, "maker");
+    step_of(trainer, "g", last);
   } else if (!fooling.empty()) {
     missing(trainer, "g_loss_function: one loss of what the discriminator says is known", true);
   }
+  if (const Value metric = values.of(trainer, "key_train_metric"); metric.is(Value::Kind::dict))
+    missing(trainer, "key_train_metric: not measured", false);
+  rest(trainer, "nothing here does what it says", true);
+}
+
+// ---- an autoencoder -----------------------------------------------------------------------------
+
+// The node that compares features, and the network that sees them; null where that is not known.
+Json Translator::perceptual(const Item& item) {
+  const auto said = [&](const char* key) { return values.of(item, key); };
+  const auto block = [&](const char* key, const std::string& why) {
+    const ItemPtr given = item.find(key);
+    report.add(given ? *given : item, std::string("PerceptualLoss.") + key, Fate::missing, why,
+               true);
+    return Json();
+  };
+  const std::string type = said("network_type").text();
+  if (type != "resnet50")
+    return block("network_type", "of its networks there is torchvision's: write --set " + item.id +
+                                     "#network_type=resnet50");
+  if (dims_ == 3 && !values.is_true(item, "is_fake_3d", true))
+    return block("is_fake_3d", "volumes are compared slice by slice: write --set " + item.id +
+                                   "#is_fake_3d=true");
+  Json body = {{"type", "torchvision_features"}};
+  const Value file = said("pretrained_path");
+  const std::string how =
+      "--set " + item.id + "#pretrained_path=FILE, of torchvision's resnet50 by torch.save()";
+  if (!values.is_true(item, "pretrained", true)) {
+    report.add(
+        item, "PerceptualLoss", Fate::translated,
+        "perceptual_loss, of drawn weights as pretrained is false; for a file's write --set " +
+            item.id + "#pretrained=true " + how);
+  } else if (file.is_text() && !file.text().empty()) {
+    body["weights"] = values.path(file.text());
+    if (const Value key = said("pretrained_state_dict_key"); key.is_text())
+      body["weights_key"] = key.text();
+    body["partial"] = true;  // its last layer is not there
+    report.add(item, "PerceptualLoss", Fate::translated, "perceptual_loss");
+  } else {
+    return block("pretrained_path", "nothing is loaded from elsewhere: write " + how);
+  }
+  said("pretrained_state_dict_key");
+  graph.models.push_back({"features", std::move(body), comment_of(item)});
+  Json loss = {{"type", "perceptual_loss"}, {"net", "features"}};
+  if (const auto share = said("fake_3d_ratio").json(); share && share->is_number() && dims_ == 3)
+    loss["fake_3d_ratio"] = *share;
+  said("spatial_dims");  // the images'
+  rest(item, "perceptual_loss has no such parameter", true);
+  return loss;
+}
+
+// What an autoencoder learns by: losses of its image, its latent image, and what the judge says.
+std::string Translator::learn(const Item& trainer, std::string last) {
+  const std::string comment = comment_of(trainer) + ": g_loss_function";
+  const Value given = values.of(trainer, "g_loss_function");
+  const auto fooling = judging(trainer, "g_loss_function", *values.of(trainer, "d_network").item,
+                               graph.models[1].body);
+  const ScriptRow* row = known_script(config_.folder(), last_name(given.name));
+  if (fooling.empty() || !row) return "";
+  const Json weights = Json::parse(row->params);
+  const auto [ask, fooled] = asked(fooling[0], "fakes", "fooled");
+  const Value* features = given_as(given, "loss_perceptual");
+  Json perceives =
+      features && features->is(Value::Kind::object) ? perceptual(*features->item) : Json();
+  if (perceives.is_null()) return "";
+  Json keys = Json::array(), factors = Json::array();
+  const auto add = [&](const std::string& name, Json body, const Json& factor) {
+    body.update({{"in", last}, {"output_key", name}});
+    last = add_node(name, std::move(body), comment);
+    keys.push_back(name);
+    factors.push_back(factor);
+  };
+  add("intensity", {{"type", "l1_loss"}, {"key", "fakes"}, {"label_key", "image"}}, 1);
+  add("kl", {{"type", "gaussian_kl_loss"}, {"key", "mean"}, {"label_key", "deviation"}},
+      weights["kl"]);
+  perceives.update({{"key", "fakes"}, {"label_key", "image"}});
+  add("perceived", std::move(perceives), weights["perceptual"]);
+  Json judged = ask;
+  judged["in"] = last;
+  last = add_node("judged", std::move(judged), comment);
+  add("fooled", fooled, fooling[0].weight);
+  return add_node("loss",
+                  {{"type", "sum_losses"}, {"in", last}, {"keys", keys}, {"weights", factors}},
+                  comment);
+}
+
+void Translator::vae_gan(const Item& trainer, bool judge_first) {
+  report.add(trainer, "VaeGanTrainer", Fate::translated,
+             "the nodes of the graph; the script's text is known");
+  if (!opponents(trainer)) return;
+  if (graph.models[0].body["type"] != "autoencoder_kl")
+    return missing(trainer, "its g_network is no AutoencoderKL", true);
+  const Loader data =
+      loader(values.of(trainer, "train_data_loader"), true, "train", {}, Json::object());
+  if (data.last.empty()) return;
+  const std::string comment = comment_of(trainer);
+  Json make = pass("maker", "image", {"fakes", "mean", "deviation"});
+  make["in"] = batches(data, data.last, comment);
+  std::string last = add_node("make", std::move(make), comment);
+  const auto step = [&](bool of_judge) {
+    if (last.empty()) return;
+    if (of_judge)
+      last = judge_steps(trainer, "image", last);
+    else if (const std::string loss = learn(trainer, last); loss.empty())
+      last.clear();
+    else
+      last = step_of(trainer, "g", loss);
+  };
+  step(judge_first);
+  step(!judge_first);
+  // The script asks for none of these: what it makes images of is the image.
+  for (const char* key : {"latent_shape", "g_update_latents"}) values.of(trainer, key);
   if (const Value metric = values.of(trainer, "key_train_metric"); metric.is(Value::Kind::dict))
     missing(trainer, "key_train_metric: not measured", false);
   rest(trainer, "nothing here does what it says", true);

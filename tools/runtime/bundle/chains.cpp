@@ -170,7 +170,9 @@ std::string Translator::transform(const Item& item, const std::string& in) {
     report.add(item, last_name(target), Fate::dropped, "the outputs are fields of their own");
     return in;
   }
-  if (name == "EnsureChannelFirst") channels_last(item, in);
+  if (name == "EnsureChannelFirst" && values.given(item, "channel_dim"))
+    channels_last(values.of(item, "keys").json().value_or(Json()),
+                  values.of(item, "channel_dim").plain, in);
   if (const std::string why = dropped_because(target); !why.empty()) {
     report.add(item, last_name(target), Fate::dropped, why);
     return in;
@@ -243,7 +245,15 @@ std::string Translator::transform(const Item& item, const std::string& in) {
 std::string Translator::split(const Item& item, const std::string& in) {
   const auto keys = values.of(item, "keys").json(),
              ends = values.of(item, "output_postfixes").json();
-  const auto dim = values.of(item, "dim").json().value_or(Json());
+  auto dim = values.of(item, "dim").json().value_or(Json());
+  // Behind the reader an image's axes are the file's, whose channels may be the last one.
+  const bool is_read = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Entry& e) {
+    return e.name == in && e.body["type"] == "load_image";
+  });
+  if (keys && dim == -1 && is_read) {
+    channels_last(*keys, dim, in);
+    dim = 0;
+  }
   if (!keys || !ends || !ends->is_array() || (!dim.is_null() && dim != 0) ||
       !values.is_true(item, "keepdim", true))
     return emit(item, "split_dim", {{"in", in}}, true);
@@ -296,13 +306,11 @@ std::string Translator::script(const Item& item, const std::string& in) {
 
 // EnsureChannelFirst's channel_dim is what the node that reads the file, before it, has to know. A
 // node that reads other keys too leaves these to one of their own.
-void Translator::channels_last(const Item& item, std::string in) {
-  if (!values.given(item, "channel_dim")) return;
-  const Json axis = values.of(item, "channel_dim").plain;
+void Translator::channels_last(const Json& of, const Json& axis, std::string in) {
   const auto listed = [](const Json& keys) {
     return keys.is_array() ? keys.get<std::vector<Json>>() : std::vector<Json>{keys};
   };
-  const auto keys = listed(values.of(item, "keys").json().value_or(Json()));
+  const auto keys = listed(of);
   while (true) {
     const auto node = std::find_if(graph.nodes.begin(), graph.nodes.end(),
                                    [&](const Entry& e) { return e.name == in; });

@@ -149,7 +149,9 @@ void Config::set(const std::string& key, const ItemPtr& value) {
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
     ItemPtr* next = slot(*inside, parts[i]);
     if (!next || (*next)->kind == Item::Kind::scalar)
-      throw Refused(value->key_at, "\"" + key + "\": there is no \"" + parts[i] + "\" to set in");
+      throw Refused(value->key_at, "\"" + key + "\": there is no \"" + parts[i] +
+                                       "\" to set in; a configuration that has it is named before "
+                                       "this one, with --config for each");
     inside = next->get();
   }
   ItemPtr* old = slot(*inside, parts.back());

@@ -20,6 +20,14 @@ ItemPtr first_of(const ItemPtr& item, const std::string& ending) {
   return nullptr;
 }
 
+// The ready graph to begin with where an engine is not read.
+std::string instead_of(const std::string& engine) {
+  for (const auto& [begins, graph] : {std::pair{"Detection", "detect"}, {"Vista3d", "vista3d"}})
+    if (engine.starts_with(begins))
+      return std::string("; begin with the graph that `sluice graphs ") + graph + "` copies";
+  return "";
+}
+
 std::string identifier(std::string name) {
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') c = '_';
@@ -55,7 +63,7 @@ void Translator::network(const Value& value, const std::string& name) {
   const std::string type = type_of(item.target());
   const Spec* spec = catalogue_.find(type);
   if (!spec || !spec->is_network) {
-    missing(item, "there is no such network", true);
+    missing(item, "there is no such network; `sluice inspect` lists those that there are", true);
     return;
   }
   Json body = {{"type", type}};
@@ -547,7 +555,10 @@ void Translator::inference() {
     return;
   }
   if (last_name(evaluator->target()) != "SupervisedEvaluator") {
-    missing(*evaluator, "of evaluators there is SupervisedEvaluator", true);
+    missing(
+        *evaluator,
+        "of evaluators there is SupervisedEvaluator" + instead_of(last_name(evaluator->target())),
+        true);
     return;
   }
   report.add(*evaluator, "SupervisedEvaluator", Fate::translated, "the nodes of the graph");
@@ -655,11 +666,14 @@ void Translator::train() {
   if (kind == "MAISIControlNetTrainer" && known_script(config_.folder(), kind) &&
       known_script(config_.folder(), "binarize_labels"))
     return lead(*trainer);
-  const bool latent = kind == "LDMTrainer" && known_script(config_.folder(), kind);
+  const ScriptRow* script = trainer ? known_script(config_.folder(), kind) : nullptr;
+  if (kind == "VaeGanTrainer" && script)
+    return vae_gan(*trainer, Json::parse(script->params)["first"] == "judge");
+  const bool latent = kind == "LDMTrainer" && script;
   if (kind != "SupervisedTrainer" && !latent) {
     report.add(trainer ? *trainer : *config_.root(),
                trainer ? last_name(trainer->target()) : "trainer", Fate::missing,
-               "of trainers there are SupervisedTrainer and GanTrainer", true);
+               "of trainers there are SupervisedTrainer and GanTrainer" + instead_of(kind), true);
     return;
   }
   report.add(

@@ -57,7 +57,8 @@ class Lexer {
       return {Token::Kind::name, word, {}};
     }
     if (is_digit(c) || (c == '.' && is_digit(peek(1)))) return number();
-    for (const std::string_view sign : {"**", "//", "==", "!=", "<=", ">=", "<<", ">>", ":="})
+    for (const std::string_view sign :
+         {"...", "**", "//", "==", "!=", "<=", ">=", "<<", ">>", ":="})
       if (text_.compare(i_, sign.size(), sign) == 0) {
         i_ += sign.size();
         return {Token::Kind::sign, std::string(sign), {}};
@@ -380,6 +381,7 @@ class Parser {
       default:
         break;
     }
+    if (t.text == "...") return make(Tree::name, t.text);
     if (t.text == "(") return in_parentheses();
     if (t.text == "[") return in_brackets();
     if (t.text == "{") return in_braces();

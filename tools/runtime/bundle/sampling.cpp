@@ -148,6 +148,10 @@ bool Translator::sampling() {
       std::find_if(effects.begin(), effects.end(), [](const Value& v) { return v.name == "save"; });
   if (save == effects.end()) return false;
   const Value& made = save->items[0];
+  if (!made.is(Value::Kind::made)) {
+    answers(effects);
+    return true;
+  }
   const Item& inferer = *made.item;
   const std::string name = last_name(inferer.target());
   const bool script = inferer.target().starts_with("scripts.");
@@ -235,42 +239,49 @@ bool Translator::sampling() {
   else if (made.plain.get<int>() > 1)
     report.add(*save->item, last_name(save->item->target()), Fate::replaced,
                "images keep their channel: without it MONAI's takes the first axis for channels");
-  return saved(*save, last);
+  saved(*save, "pred", last);
+  return true;
 }
 
 // One image of a batch, by SaveImage, a chain that ends with it, or a script into a file.
-bool Translator::saved(const Value& save, std::string in) {
+void Translator::saved(const Value& save, const std::string& key, std::string in) {
   if (save.item) {
     Value saver;
     saver.kind = Value::Kind::object;
     saver.item = save.item;
-    field_ = "pred";
+    field_ = key;
     chain(transforms_of(saver), in);
     field_.clear();
-    return true;
+    return;
   }
   const Item& script = *save.items[0].item;
+  const bool sampled = save.items[0].is(Value::Kind::made);
   const std::filesystem::path file = values.path(save.plain.get<std::string>());
   const std::string comment = comment_of(script);
   const auto next = [&](const char* type, Json body) {
     body["type"] = type;
     body["in"] = in;
-    body["keys"] = "pred";
+    body["keys"] = key;
     in = add_node(type, std::move(body), comment);
   };
   next("threshold_intensity", {{"threshold", 0}});
   next("scale_intensity", Json::object());
-  next("flip", {{"spatial_axis", {0, 1}}});
+  // A sampler's script turns the image about and has its first axis from left to right, as files
+  // of pictures have here; others have it from top to bottom.
+  if (sampled)
+    next("flip", {{"spatial_axis", {0, 1}}});
+  else
+    next("transpose", {{"indices", {0, 2, 1}}});
   next("repeat_channel", {{"repeats", 3}});
   next("save_image", {{"output_dir", file.parent_path().string()},
                       {"output_postfix", file.stem().string()},
                       {"output_ext", ".png"},
                       {"separate_folder", false},
                       {"scale", 255}});
-  report.add(script, last_name(script.target()) + ".run", Fate::replaced,
+  report.add(script, sampled ? last_name(script.target()) + ".run" : "visualize_2d_image",
+             Fate::replaced,
              "a picture from 0 to the greatest value; the script's is darker where every value is "
              "below 0.1, and brighter where every value is above 0");
-  return true;
 }
 
 // A scheduler's settings into the body of a node that takes them; those of sampling alone say

@@ -194,6 +194,7 @@ constexpr ParamRow params[]{
     {"SupervisedTrainer", "compile_kwargs", "", ""},
     {"SupervisedTrainer", "accumulation_steps", "", "1"},
     {"GanTrainer", "decollate", "", ""},  // of a postprocessing, which there is not
+    {"VaeGanTrainer", "decollate", "", ""},
     {"SupervisedEvaluator", "epoch_length", "", "null"},
     {"SupervisedEvaluator", "non_blocking", "", ""},
     {"SupervisedEvaluator", "event_names", "", "null"},
@@ -339,6 +340,25 @@ constexpr ScriptRow scripts[]{
      "diffusion_prepare_batch", "{}"},
     {"LDMTrainer", "805f2abcfb5d1ded18bed29dcfbe0f612dfeccc3f25af4731a5be6f38e36d34b",
      "diffusion_prepare_batch", "{}"},
+    {"VaeGanTrainer", "86fd34f66e499a2dcccd5e576e651c33506016285d40780b581a492e49bf4ace",
+     "several_steps", R"({"first": "judge"})"},
+    {"VaeGanTrainer", "805f2abcfb5d1ded18bed29dcfbe0f612dfeccc3f25af4731a5be6f38e36d34b",
+     "several_steps", R"({"first": "maker"})"},
+    // brats_mri_generative_diffusion/scripts/losses.py, and that of ..._axial_slices_...: what the
+    // losses weigh
+    {"generator_loss", "54501745adaff0dda0bbe205b820960f0acbd7ffa054597fb4795a70653ed20c",
+     "sum_losses",
+     R"({"criterion": "least_squares", "adversarial": 0.1, "perceptual": 0.1, "kl": 1e-7})"},
+    {"discriminator_loss", "54501745adaff0dda0bbe205b820960f0acbd7ffa054597fb4795a70653ed20c",
+     "sum_losses", R"({"criterion": "least_squares", "adversarial": 0.1})"},
+    {"generator_loss", "6833fa4d46fe8da55ebe5df41978d0271ad379f0cb75cd597ba7a914637beaea",
+     "sum_losses",
+     R"({"criterion": "least_squares", "adversarial": 0.5, "perceptual": 1.0, "kl": 1e-6})"},
+    {"discriminator_loss", "6833fa4d46fe8da55ebe5df41978d0271ad379f0cb75cd597ba7a914637beaea",
+     "sum_losses", R"({"criterion": "least_squares", "adversarial": 0.5})"},
+    // brats_mri_axial_slices_generative_diffusion/scripts/utils.py
+    {"visualize_2d_image", "af05145e57e1bd0633fe01a3c4be4f9a0d3b1d6d3a838b3af8625be3a3d20d65",
+     "save_image", "{}"},
     // maisi_ct_generative/scripts/trainer.py and utils.py
     {"MAISIControlNetTrainer", "3ac60663ffcb568f5209d94f13e8cc9ef549ee70d61cfbfe022635047bdc4005",
      "l1_loss", "{}"},

@@ -81,7 +81,7 @@ class Translator {
   std::string script(const Item& item, const std::string& in);
   std::string load(const Item& item, const std::string& in);
   ItemPtr reader_of(const Item& load);
-  void channels_last(const Item& item, std::string in);
+  void channels_last(const Json& of, const Json& axis, std::string in);
   std::string save(const Item& item, const std::string& in);
   std::string clicks(const Item& item, const std::string& in);
   std::string invert(const Item& item, const std::string& in);
@@ -118,7 +118,11 @@ class Translator {
   // Training: batches with noise, and the network on them; "" of an engine of other inferers.
   std::string denoise(const Item& engine, const std::string& in, const std::string& name);
   std::string noisy(const Item& engine, const Value& inferer, std::string in);
-  bool saved(const Value& save, std::string in);
+  void saved(const Value& save, const std::string& key, std::string in);
+
+  // ---- answers.cpp: a loader's first image beside what a network says of it
+  void answers(const std::vector<Value>& effects);
+  void first_alone();
 
   // ---- controlnet.cpp: a controlnet that leads a diffusion model
   void lead(const Item& trainer);
@@ -132,6 +136,15 @@ class Translator {
     Json loss = {};  // the node
   };
   void gan(const Item& trainer);
+  void vae_gan(const Item& trainer, bool judge_first);
+  bool opponents(const Item& trainer);
+  std::string batches(const Loader& data, const std::string& in, const std::string& comment);
+  static std::pair<Json, Json> asked(const Judging& term, const std::string& of,
+                                     const std::string& output);
+  std::string step_of(const Item& trainer, const std::string& whose, const std::string& in);
+  std::string judge_steps(const Item& trainer, const std::string& reals, const std::string& in);
+  Json perceptual(const Item& item);
+  std::string learn(const Item& trainer, std::string last);
   std::vector<Judging> judging(const Item& trainer, const char* key, const Item& judge,
                                Json& judge_body);
   bool judging_terms(const Expr& e, double weight, const Item& judge, const At& at,

@@ -428,13 +428,14 @@ struct Evaluation {
     const Value v = of(*e.args[0]);
     const Expr& at = *e.args[1];
     if (at.kind == Expr::Kind::slice) return sliced(v, at);
-    const Value i = of(at);
-    if (v.is(Sort::made)) {  // the first image of the batch, then its channel
-      if (!is_whole(i) || whole(i) != 0) refuse("of made images the first alone is known");
+    if (v.are_images() && at.kind == Expr::Kind::tuple) {  // x[0, 0, ...]
       Value out = v;
-      out.plain = (v.plain.is_null() ? 0 : v.plain.get<int>()) + 1;
+      for (const auto& one : at.args)
+        if (one != at.args.back() || one->text != "...") out = first_of(std::move(out), of(*one));
       return out;
     }
+    const Value i = of(at);
+    if (v.are_images()) return first_of(v, i);
     if (v.is(Sort::dict)) {
       for (const auto& [key, value] : v.entries)
         if (same(key, i.plain)) return value;
@@ -453,6 +454,22 @@ struct Evaluation {
     const std::int64_t n = std::ssize(v.items), k = whole(i) + (whole(i) < 0 ? n : 0);
     if (k < 0 || k >= n) refuse("the list has " + std::to_string(n) + " elements");
     return v.items[static_cast<std::size_t>(k)];
+  }
+
+  // The field of a batch, one of several outputs, the first image, its first channel.
+  Value first_of(Value images, const Value& i) const {
+    if (images.is(Sort::batch) && images.name.empty()) {
+      if (!i.is_text()) refuse("a batch's field that is " + i.describe());
+      images.name = i.text();
+      return images;
+    }
+    if (!is_whole(i) || whole(i) != 0)
+      refuse("of " + images.describe() + " the first alone is known");
+    if (images.is(Sort::answer) && !images.name.empty())
+      images.name.clear();
+    else
+      images.plain = (images.plain.is_null() ? 0 : images.plain.get<int>()) + 1;
+    return images;
   }
 
   // torch.load(FILE)["key"]: the numbers there, or weights that are read when the graph runs.
@@ -704,15 +721,28 @@ struct Evaluation {
     if (name == "SaveImage" || name == "Compose") {  // of one image
       Args args = args_of(e);
       const Value* image = args.at(0);
-      if (!image || !image->is(Sort::made) || !args.left().empty())
+      if (!image || !image->are_images() || !args.left().empty())
         refuse("a call of " + callee.describe() + " with other than images that are made here");
       Value v = of_kind(Sort::effect, "save");
       v.item = callee.item;
       v.items = {*image};
       return v;
     }
+    if (name != "CheckpointLoader" && e.args.size() == 2)
+      if (const Value batch = of(*e.args[1]); batch.is(Sort::batch)) return answer(callee, batch);
     Value v = of_kind(Sort::effect, "load");  // @checkpointloader(@evaluator)
     v.item = callee.item;
+    return v;
+  }
+
+  // What a network says of a batch. Autoencoders give three outputs, the image first.
+  Value answer(const Value& network, const Value& batch) const {
+    if (batch.name.empty() || !batch.plain.is_null())
+      refuse("a network called with other than a field of a batch");
+    const std::string name = last_name(network.item->target());
+    Value v = of_kind(Sort::answer, name.starts_with("AutoencoderK") ? "outputs" : "");
+    v.item = network.item;
+    v.items = {batch};
     return v;
   }
 
@@ -875,7 +905,15 @@ struct Evaluation {
       args.named();
       return of_kind(Sort::effect, "none");
     }
-    if ((v.is(Sort::opaque) || v.is(Sort::made) || v.is_list()) && name == "to") {
+    if (v.is(Sort::picture) && name == "save") {
+      const Value* file = args.find("fp", 0);
+      if (!file || !file->is_text()) refuse("save() of other than a file's name");
+      Value saved = of_kind(Sort::effect, name);
+      saved.items = v.items;
+      saved.plain = file->plain;
+      return saved;
+    }
+    if ((v.is(Sort::opaque) || v.are_images() || v.is_list()) && name == "to") {
       const Value* device = args.find("device", 0);
       if (device && device->is(Sort::device)) return v;
       refuse(".to() of other than a device");
@@ -1063,6 +1101,21 @@ struct Evaluation {
   Value function_of(const std::string& name, const Value& first, Args& args) {
     const std::string last = last_name(name);
     if (last == "deepcopy") return first;
+    if (last == "first" && first.is(Sort::object)) {  // monai.utils.first(LOADER)
+      Value batch = of_kind(Sort::batch);
+      batch.item = first.item;
+      return batch;
+    }
+    if (last == "visualize_2d_image" && first.are_images() &&
+        known_script(values.config_.folder(), last)) {
+      Value picture = of_kind(Sort::picture);
+      picture.items = {first};
+      return picture;
+    }
+    if (last == "fromarray" && first.is(Sort::picture)) {
+      args.passes_over("mode", 1);  // it is RGB, as the script makes it
+      return first;
+    }
     if (name == "filter") {
       const Value* of_what = args.at(1);
       if (of_what && of_what->is_list() && first.plain == "bool") {  // those that are true
@@ -1437,6 +1490,12 @@ std::string Value::describe() const {
       return name + "()";
     case Sort::made:
       return "images that are made";
+    case Sort::batch:
+      return "a loader's first batch";
+    case Sort::answer:
+      return "what a network says of a batch";
+    case Sort::picture:
+      return "a picture";
     case Sort::opaque:
       return name;
   }
@@ -1492,13 +1551,23 @@ Value Values::of(const ItemPtr& item) {
   return Evaluation{*this, *item, {}}.of(*e);
 }
 
+namespace {
+
+[[noreturn]] void names_nothing(const std::string& id, const At& at) {
+  throw Refused(at, "@" + id + " names nothing: give it with --set " + id +
+                        "=VALUE, or name the configuration that has it before this one, with "
+                        "--config for each");
+}
+
+}  // namespace
+
 Value Values::of_id(const std::string& id, const At& at) {
   if (const auto known = known_.find(id); known != known_.end()) return known->second;
   const ItemPtr item = config_.find(id);
   if (!item) {
     // What an expression or reference on the way stands for.
     const auto cut = id.rfind('#');
-    if (cut == std::string::npos) throw Refused(at, "@" + id + " names nothing");
+    if (cut == std::string::npos) names_nothing(id, at);
     const Value whole = of_id(id.substr(0, cut), at);
     const std::string part = id.substr(cut + 1);
     if (whole.is_list() && !part.empty() && std::isdigit(static_cast<unsigned char>(part[0])))
@@ -1506,7 +1575,7 @@ Value Values::of_id(const std::string& id, const At& at) {
     for (const auto& [key, value] : whole.entries)
       if (key == part) return value;
     if (whole.is(Sort::object) && whole.item->find(part)) return of(whole.item->find(part));
-    throw Refused(at, "@" + id + " names nothing");
+    names_nothing(id, at);
   }
   if (std::find(asking_.begin(), asking_.end(), id) != asking_.end())
     throw Refused(item->at, "@" + id + " refers to itself");

@@ -62,6 +62,11 @@ struct Value {
     bound,    // name: a method that is not called yet; item: of whom
     made,     // images that a sampler makes: item, and what it was given in `entries`; plain: how
               // many axes were left out in front
+    batch,    // a loader's first batch: item; name: the field of it, "" until one is asked for;
+              // plain as above
+    answer,   // what a network says of it: item, items[0]; name: "outputs" where none is chosen
+              // yet; plain as above
+    picture,  // items[0] of these as gray levels
     opaque,   // name: what it is; means something at one place only; entries: partial()'s
   } kind = Kind::plain;
   Json plain;
@@ -74,6 +79,10 @@ struct Value {
   ExprPtr expr;
 
   bool is(Kind k) const { return kind == k; }
+  // Images, of which the first may be asked for.
+  bool are_images() const {
+    return kind == Kind::made || kind == Kind::batch || kind == Kind::answer;
+  }
   bool is_list() const { return kind == Kind::list || kind == Kind::tuple; }
   bool is_text() const { return kind == Kind::plain && plain.is_string(); }
   std::string text() const { return is_text() ? plain.get<std::string>() : ""; }
