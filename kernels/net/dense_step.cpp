@@ -15,10 +15,11 @@ std::vector<int> LinearStep::parameters() const {
   return bias >= 0 ? std::vector<int>{weight, bias} : std::vector<int>{weight};
 }
 
-// The matrix as it is multiplied, for all of a pass's frames and both of its ways.
+// The matrix as it is multiplied, for all of a pass's frames and both of its ways. One frame, which
+// mostly reads weights, has it when it is needed: all of them at once would be half as much again.
 std::shared_ptr<const void> LinearStep::prepare(const Preparation& pass) const {
   const at::Tensor& own = pass.weights[weight];
-  if (own.scalar_type() == pass.net.compute) return nullptr;
+  if (own.scalar_type() == pass.net.compute || (pass.keep && pass.for_one)) return nullptr;
   return std::make_shared<const at::Tensor>(own.to(pass.net.compute));
 }
 

@@ -1056,11 +1056,14 @@ TEST_CASE("a program that saves a loader's first image and an autoencoder's of i
   CHECK_FALSE(std::filesystem::exists(b.folder.path / "b/eval/two_seen.nii.gz"));
 
   json config = reconstruction();
+  config["dataset"]["data"] = "$[{'image': i} for i in @files][-1:]";
   config["initialize"] = {"$@vae.load_state_dict(torch.load('models/w.pt'))"};
   config["run"][0] = "$@seen(@batch[0, 0, ...])";
   b.write(config);
   CHECK(b.made().err.find("the image is saved with its channel") != std::string::npos);
   CHECK(b.graph()["models"]["net"]["weights"].get<std::string>().ends_with("b/models/w.pt"));
+  CHECK(b.graph()["nodes"]["cases"]["from"] == -1);
+  CHECK_FALSE(b.graph()["nodes"]["cases"].contains("to"));
 }
 
 TEST_CASE("what of a loader's first image is not known is refused with its place") {
@@ -1078,6 +1081,9 @@ TEST_CASE("what of a loader's first image is not known is refused with its place
   refused("batch", "$monai.utils.first(@dataloader)", "a batch's field that is 0");
   refused("again", "$@net(monai.utils.first(@dataloader)['label'])[0][0]", "of that image alone");
   refused("again", "$Image.fromarray(@batch)", "is not known here");
+  json part = reconstruction()["dataset"];
+  part["data"] = "$monai.data.partition_dataset([{'image': i} for i in @files], ratios=[1, 1])[1]";
+  refused("dataset", part, "its first sample is that of a part of a list");
   json other = latent_sampling()["vae"];
   other["_target_"] = "scripts.own.Autoencoder";
   refused("vae", other, "Autoencoder: no counterpart: there is no such network");

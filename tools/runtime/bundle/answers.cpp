@@ -10,14 +10,24 @@
 namespace sluice::bundle {
 
 // Of the source's samples.
-void Translator::first_alone() {
+void Translator::first_alone(const Item& loading) {
   for (Entry& node : graph.nodes) {
     if (node.name != source_) continue;
-    const Spec& spec = *catalogue_.find(node.body["type"].get<std::string>());
-    if (spec.find_param("to"))
-      node.body["to"] = node.body.value("from", 0) + 1;
+    Json& body = node.body;
+    const Spec& spec = *catalogue_.find(body["type"].get<std::string>());
+    if (!spec.find_param("to")) {
+      body["limit"] = 1;
+      continue;
+    }
+    for (const char* part : {"fold", "shares", "num_partitions"})
+      if (body.contains(part))
+        missing(loading, "its first sample is that of a part of a list: write the part's own list",
+                true);
+    const std::int64_t from = body.value("from", std::int64_t{0});
+    if (from == -1)
+      body.erase("to");
     else
-      node.body["limit"] = 1;
+      body["to"] = from + 1;
   }
 }
 
@@ -59,7 +69,7 @@ void Translator::answers(const std::vector<Value>& effects) {
   loads.item = batch.item;
   const Loader data = loader(loads, false, "cases", {}, Json::object());
   if (data.last.empty()) return;
-  first_alone();
+  first_alone(loading);
   if (values.is_true(loading, "shuffle"))
     report.add(*loading.find("shuffle"), last_name(loading.target()) + ".shuffle", Fate::replaced,
                "the first sample of the list, where MONAI draws one");

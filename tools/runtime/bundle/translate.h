@@ -122,7 +122,7 @@ class Translator {
 
   // ---- answers.cpp: a loader's first image beside what a network says of it
   void answers(const std::vector<Value>& effects);
-  void first_alone();
+  void first_alone(const Item& loading);
 
   // ---- controlnet.cpp: a controlnet that leads a diffusion model
   void lead(const Item& trainer);
