@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <optional>
+#include <list>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
@@ -71,7 +72,7 @@ struct OnnxNetwork final : Network {
     // TensorRT builds for a size, which a batch has.
     const auto there = onnx::providers();
     const bool builds = std::ranges::find(there, "tensorrt") != there.end();
-    if (!builds || p.provider == "cpu" || p.provider == "cuda") engine_.emplace(p.file, options_);
+    if (!builds || p.provider == "cpu" || p.provider == "cuda") open_for({});
   }
 
   Tensors forward(const Tensors& x, std::size_t count) override {
@@ -88,18 +89,16 @@ struct OnnxNetwork final : Network {
     if (!fits)
       refuse("was exported for images of " + text(extents) + ", got " + c10::str(image.sizes()) +
              ": `sluice export --size` makes one of another size");
-    if (!engine_ || !is_built_for(image)) {
-      options_.size = image.sizes().vec();
-      engine_.emplace(p.file, options_);
-    }
+    const Opened& opened = opened_for(image);
     std::vector<std::string> names;
     for (std::size_t i = 0; i < count; ++i) names.push_back(head_.outputs[i].name);
-    const std::int64_t samples = image.size(0), at_a_time = batch(samples);
+    const std::int64_t samples = image.size(0), at_a_time = batch(opened, samples);
     std::vector<Tensors> parts(count);
     for (std::int64_t n = 0; n < samples; n += at_a_time) {
       const std::int64_t here = std::min(at_a_time, samples - n);
       const at::Tensor part = image.narrow(0, n, here).cpu();
-      const Tensors y = engine_->run({head_.inputs[0].name}, {filled_up(part, at_a_time)}, names);
+      const Tensors y =
+          opened.engine.run({head_.inputs[0].name}, {filled_up(part, at_a_time)}, names);
       for (std::size_t i = 0; i < count; ++i)
         parts[i].push_back(y[i].narrow(0, 0, here).to(at::kFloat));
     }
@@ -122,15 +121,35 @@ struct OnnxNetwork final : Network {
       refuse("has " + std::to_string(port.extents[1].number) + " channels in \"" + port.name +
              "\", " + name + " is " + std::to_string(wanted));
   }
-  bool is_built_for(const at::Tensor& image) const {
-    return engine_->provider() != "tensorrt" ||
-           image.sizes().slice(1) == at::IntArrayRef(options_.size).slice(1);
+  struct Opened {
+    onnx::Engine engine;
+    std::vector<std::int64_t> size;  // of a whole batch, which TensorRT's engine was built for
+    Opened(const std::string& file, const onnx::EngineOptions& options)
+        : engine(file, options), size(options.size) {}
+  };
+  const Opened& open_for(std::vector<std::int64_t> size) {
+    options_.size = std::move(size);
+    return opened_.emplace_front(p.file, options_);
+  }
+  // Images come in any order of their sizes, so the engines of a few sizes stay: the one used last
+  // stands first.
+  const Opened& opened_for(const at::Tensor& image) {
+    const auto found = std::ranges::find_if(opened_, [&](const Opened& o) {
+      return o.engine.provider() != "tensorrt" ||
+             image.sizes().slice(1) == at::IntArrayRef(o.size).slice(1);
+    });
+    if (found == opened_.end()) {
+      if (opened_.size() == most_opened) opened_.pop_back();
+      return open_for(image.sizes().vec());
+    }
+    opened_.splice(opened_.begin(), opened_, found);
+    return opened_.front();
   }
   // As many samples as the file was made for, or TensorRT's engine was built for.
-  std::int64_t batch(std::int64_t samples) const {
+  std::int64_t batch(const Opened& opened, std::int64_t samples) const {
     const onnx::Extent& n = head_.inputs[0].extents[0];
     if (n.symbol.empty()) return n.number;
-    return engine_->provider() == "tensorrt" ? options_.size[0] : samples;
+    return opened.engine.provider() == "tensorrt" ? opened.size[0] : samples;
   }
   // With its first sample.
   static at::Tensor filled_up(const at::Tensor& x, std::int64_t samples) {
@@ -147,7 +166,8 @@ struct OnnxNetwork final : Network {
 
   onnx::Head head_;
   onnx::EngineOptions options_;
-  std::optional<onnx::Engine> engine_;
+  static constexpr std::size_t most_opened = 4;  // each holds the weights on the GPU
+  std::list<Opened> opened_;
 };
 
 const struct Registered {
