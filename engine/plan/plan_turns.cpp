@@ -192,14 +192,16 @@ class Turns : PlanPass {
   void validation(int s) {
     PlanStream& stream = plan_.streams[s];
     const GraphNode& source = *node(stream.source).graph;
-    const bool reads = std::any_of(plan_.nodes.begin(), plan_.nodes.end(), [&](const PlanNode& n) {
+    const auto reader = std::ranges::find_if(plan_.nodes, [&](const PlanNode& n) {
       return n.stream == s && n.takes_turns && !n.training;
     });
+    const bool reads = reader != plan_.nodes.end();
     if (source.after.empty()) {
       if (reads)
         error(stream.source, "SL0413",
               "\"" + source.path + "\" feeds a reader of network \"" +
-                  plan_.turns->networks.front() + "\", which is being trained",
+                  learners(static_cast<int>(reader - plan_.nodes.begin())).front() +
+                  "\", which is being trained",
               "say when it runs: \"after\": \"" + path(plan_.turns->updaters.front()) + "\"");
       return;
     }

@@ -17,7 +17,8 @@ const std::string loaded_cases =
                              "step": {"type": "adam", "in": "fwd", "net": "net"}, )";
 
 // Code and path of each diagnostic, a line each; `top`: what stands in front of "nodes".
-std::string refused(const std::string& nodes, const std::string& top = "") {
+std::string refused(const std::string& nodes, const std::string& top = "",
+                    bool with_message = false) {
   Json models = Json::object();
   for (const char* name : {"net", "other"})
     if (nodes.find("\"net\": \"" + std::string(name)) != nodes.npos)
@@ -28,7 +29,8 @@ std::string refused(const std::string& nodes, const std::string& top = "") {
   const auto plan = make_plan(*read.graph, {}, read.diagnostics);
   CHECK(plan.has_value() == read.diagnostics.ok());
   std::string all;
-  for (const Diagnostic& d : read.diagnostics.all()) all += d.code + " " + d.path + "\n";
+  for (const Diagnostic& d : read.diagnostics.all())
+    all += d.code + " " + d.path + (with_message ? ": " + d.message : "") + "\n";
   return all;
 }
 
@@ -70,6 +72,12 @@ TEST_CASE("a network that is trained has one updater, in one stream, and readers
   };
   CHECK(refused(after(R"(, "after": "step")")).empty());
   CHECK(refused(after("")) == "SL0413 nodes.v\n");
+  CHECK(refused(loaded_cases + R"("a": {"type": "model", "in": "l", "net": "net"},
+      "b": {"type": "model", "in": "a", "net": "other"}, "sa": {"type": "adam", "in": "b", "net": "net"},
+      "sb": {"type": "adam", "in": "b", "net": "other"}, "v": {"type": "cases", "root": "q"},
+      "w": {"type": "sliding_window", "in": "v", "net": "other"}, "k": {"type": "save", "in": "w"})",
+                "", true) ==
+        "SL0413 nodes.v: \"v\" feeds a reader of network \"other\", which is being trained\n");
   CHECK(refused(after(R"(, "after": "fwd")")) == "SL0414 nodes.v.after\n");
   CHECK(refused(R"("s": {"type": "cases", "root": "r", "after": "step"},
       "fwd": {"type": "model", "in": "s", "net": "net"},
