@@ -212,10 +212,11 @@ void Station::note_slow(Firing& firing, std::int64_t ns) {
   counters.slowest.add({ns, firing.stamp(), names, first ? sample_file(*first) : ""});
 }
 
-// For the trace: the body, which members it gathered, and what a source called its sample.
+// For the trace: the body, which members it gathered, and what a source called its sample, where
+// this process goes on with it.
 void Station::trace(Firing& firing, std::int64_t start, std::int64_t end) {
   const Stamp& stamp = firing.stamp();
-  if (plan_.is_source() && !firing.outs().empty() && firing.outs().front().sample)
+  if (plan_.is_source() && !firing.outs().empty() && firing.outs().front().sample && is_mine(stamp))
     scheduler_.rings_.name(index_, stamp, sample_name(*firing.outs().front().sample));
   scheduler_.rings_.record(event_of(stamp, index_, start, end));
 }

@@ -1,5 +1,6 @@
 #include "engine/session/ranks.h"
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <span>
@@ -7,7 +8,9 @@
 #include <thread>
 
 #include "engine/base/error.h"
+#include "engine/base/machine.h"
 #include "engine/base/message.h"
+#include "engine/base/spans.h"
 #include "engine/state/checkpoint.h"
 #include "engine/state/gloo_wire.h"
 #include "engine/state/packed_state.h"
@@ -143,6 +146,19 @@ bool any_wish(Ranks& ranks) {
   for (const std::byte wish : all)
     if (wish != std::byte{0}) return true;
   return false;
+}
+
+std::int64_t behind_first(Ranks& ranks) {
+  if (ranks.alone()) return 0;
+  const auto size = static_cast<std::size_t>(ranks.world.size);
+  std::string mine = boot_id();
+  mine.resize(36, ' ');
+  std::string all(mine.size() * size, ' ');
+  ranks.wire->gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  const std::array now{now_ns()};  // all are here
+  std::vector<std::int64_t> nows(size);
+  ranks.wire->gather(std::as_bytes(std::span(now)), std::as_writable_bytes(std::span(nows)));
+  return all.starts_with(mine) ? 0 : nows[0] - now[0];
 }
 
 std::vector<Json> told(Ranks& ranks, const std::string& name, const Json& mine) {

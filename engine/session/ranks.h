@@ -58,6 +58,9 @@ void require_same(Ranks& ranks, const Json& what);
 void require_same_weights(Ranks& ranks, const std::string& digest);
 // Collective, between two turns: whether any rank wishes to end.
 bool any_wish(Ranks& ranks);
+// Collective: by how many ns rank 0's now_ns() is ahead of this rank's. Processes of one machine
+// read one clock; that of another machine is compared to within the time of a collective.
+std::int64_t behind_first(Ranks& ranks);
 // What every rank says, in ranks' order; on rank 0, elsewhere nothing.
 std::vector<Json> told(Ranks& ranks, const std::string& name, const Json& mine);
 

@@ -122,6 +122,17 @@ static void remove_tables(const fs::path& folder) {
   remove_if_empty(folder);
 }
 
+// What ranks other than the first left.
+static void remove_ranks(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& rank : fs::directory_iterator(folder, ignored)) {
+    for (const char* name : {"trace.pftrace", "profile.json", "profile.json.part"})
+      if (is_file(rank.path() / name)) fs::remove(rank.path() / name, ignored);
+    remove_if_empty(rank.path());
+  }
+  remove_if_empty(folder);
+}
+
 // TensorBoard's, wherever in the folder the node was told to put them.
 static void remove_event_files(const fs::path& folder) {
   std::error_code ignored;
@@ -247,6 +258,7 @@ void RunFolder::begin(const RunId& run, const std::optional<Lengths>& lengths) {
     cut_back_to(*lengths);
   else if (use_ != Use::fresh)
     remove_run(folder_);
+  remove_ranks(folder_ / "ranks");
   std::error_code error;
   fs::create_directories(checkpoints(), error);
   if (error) throw IoError(checkpoints().string() + ": cannot make it: " + error.message());

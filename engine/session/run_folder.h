@@ -1,6 +1,7 @@
 // The run folder: run.json (whose run it is), graph.json (resolved), graph.dot, environment.json,
 // metrics.jsonl, quarantine.jsonl, sessions.jsonl (the processes that worked on it), timeline.json,
-// summary.json, profile.json, checkpoints/, cases/ (metrics of each case), and what output nodes
+// summary.json, profile.json, ranks/N/ (profile and trace of another process of the run),
+// checkpoints/, cases/ (metrics of each case), and what output nodes
 // write; live.json while it runs.
 //
 // Invariants: whole files are replaced by rename; the .jsonl files only grow by whole lines. One

@@ -67,10 +67,7 @@ Outcome Session::run() {
   if (folder_)
     sampler.emplace(*plan_, *scheduler_, thread_counts(), *folder_,
                     [this] { return profile(false); });
-  std::unique_ptr<TraceFile> trace;
-  if (folder_ && options_.trace)
-    trace = std::make_unique<TraceFile>(out_dir_ / "trace.pftrace", *plan_, scheduler_->events(),
-                                        [this] { return scheduler_->readings(); });
+  std::unique_ptr<TraceFile> trace = begin_trace();
   Outcome outcome = scheduler_->run();
   end_ = ProcessUse::now();
   tell_measured();
@@ -90,6 +87,23 @@ Outcome Session::run() {
   if (!ranks_->alone() && outcome.status != Outcome::Status::failed) ranks_->wire->end("");
   dump_picture(outcome);
   return outcome;
+}
+
+// Rank 0's in the run's folder, another's in one of its own there. Rank 0 has emptied these before
+// the ranks compare their clocks.
+std::unique_ptr<TraceFile> Session::begin_trace() {
+  TraceOrigin origin{.behind_ns = behind_first(*ranks_)};
+  if (!options_.trace || out_dir_.empty()) return nullptr;
+  std::filesystem::path folder = out_dir_;
+  if (!ranks_->alone()) origin.rank = ranks_->world.rank;
+  if (origin.rank > 0) {
+    folder /= "ranks/" + std::to_string(origin.rank);
+    std::error_code said_by_the_file;
+    std::filesystem::create_directories(folder, said_by_the_file);
+  }
+  return std::make_unique<TraceFile>(
+      folder / "trace.pftrace", *plan_, scheduler_->events(),
+      [this] { return scheduler_->readings(); }, origin);
 }
 
 // What is known before the first sample, so that a run that is killed leaves it too.
@@ -116,6 +130,13 @@ void Session::end_folder(const Outcome& outcome) {
     warn(out_dir_.string() + ": was taken away while the run went on, with what it had written");
   const Json s = summary(outcome);
   folder_->write("summary.json", dump(s));
+  for (std::size_t r = 1; r < of_others_.size(); ++r) {
+    const std::string of_rank = "ranks/" + std::to_string(r);
+    std::error_code said_by_the_file;
+    for (const std::string& made : {std::string("ranks"), of_rank})
+      std::filesystem::create_directory(out_dir_ / made, said_by_the_file);
+    folder_->write(of_rank + "/profile.json", dump(of_others_[r]["profile"]));
+  }
   folder_->write("profile.json", dump(profile()));
   folder_->write("graph.dot", picture(outcome, out_dir_));
   folder_->session_line({{"event", "end"},
@@ -148,6 +169,7 @@ void Session::gather_ends(Outcome& outcome) {
   for (const Parted* node : parted_) node->hand_over();
   of_others_ = told(*ranks_, "end",
                     {{"samples", samples_json(*plan_, *scheduler_)},
+                     {"profile", profile()},
                      {"quarantined", quarantine_},
                      {"cut", outcome.status == Outcome::Status::cut}});
   for (std::size_t r = 1; r < of_others_.size(); ++r) {

@@ -52,6 +52,7 @@ Threads thread_counts(const Options& options, const Plan& plan);
 Json samples_json(const Plan& plan, const Scheduler& scheduler);
 
 class Captured;
+class TraceFile;
 
 struct Metric {
   double last = 0, best = 0;
@@ -140,6 +141,7 @@ class Session final : public RunEvents {
   void tell_measured();
   void publish(const Observation& observation);
   void begin_folder();
+  std::unique_ptr<TraceFile> begin_trace();
   void end_folder(const Outcome& outcome);
   std::map<std::string, at::Tensor> weights() const;
   void prepare_save();

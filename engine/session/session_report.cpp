@@ -3,8 +3,13 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/version.h>
 
+#include <algorithm>
+#include <numeric>
+
+#include "engine/base/machine.h"
 #include "engine/base/version.h"
 #include "engine/base/warnings.h"
+#include "engine/judge/straggler.h"
 #include "engine/judge/verdict.h"
 #include "engine/plan/device_need.h"
 #include "engine/run/registry.h"
@@ -228,6 +233,24 @@ static Json steps_json(const StepUse& u) {
           {"values", u.values.load()},    {"moments", u.moments.load()}};
 }
 
+// What all ranks' bodies of a node took, and who is waited for.
+static void add_ranks(Json& first, const std::vector<Json>& of_others) {
+  std::vector<Json> profiles{first};
+  for (std::size_t r = 1; r < of_others.size(); ++r) profiles.push_back(of_others[r]["profile"]);
+  first["straggler"] = straggler(profiles);
+  for (auto& [path, node] : first["nodes"].items()) {
+    std::vector<double> busy;
+    for (const Json& p : profiles)
+      busy.push_back(p["nodes"].value(path, Json::object()).value("busy_s", 0.0));
+    const auto most = std::ranges::max_element(busy);
+    node["ranks"] = {
+        {"busy_s", busy},
+        {"mean", std::accumulate(busy.begin(), busy.end(), 0.0) / static_cast<double>(busy.size())},
+        {"max", *most},
+        {"max_rank", most - busy.begin()}};
+  }
+}
+
 Json Session::profile(bool ended) const {
   const Figures f = figures();
   Json j = f.to_json(*plan_);
@@ -268,6 +291,8 @@ Json Session::profile(bool ended) const {
   j["devices"] = devices_;
   std::lock_guard lock(mutex_);
   j["epoch_ends_s"] = epoch_ends_s_;
+  if (!ranks_->alone()) j["host"] = host_name();
+  if (ended && !of_others_.empty()) add_ranks(j, of_others_);
   return j;
 }
 

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/machine.h"
 
 namespace sluice {
 namespace {
@@ -67,12 +68,6 @@ std::shared_ptr<gloo::transport::Device> device_of(const World& w) {
   if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME"); interface && *interface)
     return ProcessGroupGloo::createDeviceForInterface(interface);
   return ProcessGroupGloo::createDeviceForHostname(own_address(w));
-}
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
 }
 
 class GlooWire final : public Wire {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -34,6 +35,13 @@ Writer track(std::uint64_t id, const std::string& name) {
   return w;
 }
 
+std::string rank_of(const TraceOrigin& origin) { return "rank " + std::to_string(origin.rank); }
+
+// Names are known to the packets of one sequence.
+std::uint64_t sequence(const TraceOrigin& origin) {
+  return 1 + static_cast<std::uint64_t>(std::max(origin.rank, 0));
+}
+
 Writer event_of(Type type, std::uint64_t track_id) {
   Writer w;
   w.number(9, type).number(11, track_id);
@@ -56,8 +64,9 @@ Writer interned(std::uint64_t id, const std::string& name) {
 
 // ---- the encoder --------------------------------------------------------------------------------
 
-TraceEncoder::TraceEncoder(const Plan& plan)
+TraceEncoder::TraceEncoder(const Plan& plan, const TraceOrigin& origin)
     : plan_(plan),
+      origin_(origin),
       root_in_(plan.nodes.size(), -1),
       root_out_(plan.nodes.size(), -1),
       queue_(plan.nodes.size(), ~std::uint64_t{0}) {
@@ -77,18 +86,19 @@ TraceEncoder::TraceEncoder(const Plan& plan)
   for (std::uint64_t i = 0; i < std::size(annotations); ++i)
     names.message(3, interned(i + 1, annotations[i]));
   Writer first;  // the names, and from here on they are known
-  first.number(10, 1).message(12, names).number(13, 1);
+  first.number(10, sequence(origin_)).message(12, names).number(13, 1);
   out_ += Writer().message(1, first).text;
-  Writer process = track(process_track, "sluice " + plan.graph->name);
+  Writer process = track(id(process_track), "sluice " + plan.graph->name +
+                                                (origin_.rank < 0 ? "" : ", " + rank_of(origin_)));
   process.message(3, Writer().number(1, static_cast<std::uint64_t>(getpid())));
   packet(0, process.text, 60);
-  Writer memory = track(memory_track, "resident memory");
-  memory.number(5, process_track).message(8, Writer().number(3, 3));  // bytes
+  Writer memory = track(id(memory_track), "resident memory");
+  memory.number(5, id(process_track)).message(8, Writer().number(3, 3));  // bytes
   packet(0, memory.text, 60);
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     if (plan.nodes[i].is_source()) continue;
-    Writer queue = track(first_queue + i, trace_queue + plan.nodes[i].path());
-    queue.number(5, process_track).message(8, Writer().number(3, 2));  // a count
+    Writer queue = track(id(first_queue + i), trace_queue + plan.nodes[i].path());
+    queue.number(5, id(process_track)).message(8, Writer().number(3, 2));  // a count
     std::string inputs;  // the track's description: what the node reads, a line each
     for (const GraphInput& in : plan.nodes[i].inputs)
       inputs += (inputs.empty() ? "" : "\n") + plan.nodes[static_cast<std::size_t>(in.from)].path();
@@ -99,17 +109,23 @@ TraceEncoder::TraceEncoder(const Plan& plan)
 
 void TraceEncoder::packet(std::int64_t time, const std::string& field, int number) {
   Writer w;
-  if (time > 0) w.number(8, static_cast<std::uint64_t>(time));
-  w.number(10, 1).number(13, 2).bytes(number, field);
+  if (time > 0) w.number(8, static_cast<std::uint64_t>(time + origin_.behind_ns));
+  w.number(10, sequence(origin_)).number(13, 2).bytes(number, field);
   out_ += Writer().message(1, w).text;
 }
 
 std::uint64_t TraceEncoder::flow(int root, std::uint32_t epoch, std::uint64_t index) const {
-  return mix(mix((static_cast<std::uint64_t>(root) << 32 | epoch) + 1) + index);
+  const std::uint64_t one = mix(mix((static_cast<std::uint64_t>(root) << 32 | epoch) + 1) + index);
+  return origin_.rank > 0 ? mix(one + static_cast<std::uint64_t>(origin_.rank)) : one;
 }
 
-void TraceEncoder::thread(std::size_t ring, const std::string& name, int tid) {
-  Writer w = track(first_thread + ring, name);
+std::uint64_t TraceEncoder::id(std::uint64_t track) const {
+  return origin_.rank > 0 ? static_cast<std::uint64_t>(origin_.rank) << 32 | track : track;
+}
+
+void TraceEncoder::thread(std::size_t ring, const std::string& thread_name, int tid) {
+  const std::string name = origin_.rank < 0 ? thread_name : rank_of(origin_) + ", " + thread_name;
+  Writer w = track(id(first_thread + ring), name);
   Writer thread;
   thread.number(1, static_cast<std::uint64_t>(getpid()))
       .number(2, static_cast<std::uint64_t>(tid))
@@ -128,7 +144,7 @@ void TraceEncoder::event(std::size_t ring, const Event& e) {
   if (e.kind == Event::Kind::link) {
     const auto from = flow(root_in_[node], e.from_epoch, e.from_index);
     if (plan_.nodes[node].spec->arity == Arity::gather) return links_[ring].push_back(from);
-    Writer w = event_of(instant, first_thread + ring);  // a shuffle has no body
+    Writer w = event_of(instant, id(first_thread + ring));  // a shuffle has no body
     w.number(10, node + 1).fixed64(47, flow(e.node, e.epoch, e.index)).fixed64(47, from);
     return packet(e.start, w.text, 11);
   }
@@ -140,7 +156,7 @@ void TraceEncoder::slice(std::size_t ring, const Event& e) {
   const bool is_pass = e.kind == Event::Kind::pass;
   const Arity arity = plan_.nodes[node].spec->arity;
   const bool is_counter = arity == Arity::source || arity == Arity::gather;
-  Writer w = event_of(begin, first_thread + ring);
+  Writer w = event_of(begin, id(first_thread + ring));
   w.number(10, (is_pass ? static_cast<std::size_t>(e.owner) : node) + 1);
   const auto own = flow(is_counter ? e.node : root_in_[node], e.epoch, e.index);
   if (is_pass) {
@@ -162,21 +178,21 @@ void TraceEncoder::slice(std::size_t ring, const Event& e) {
   }
   annotate(w, epoch_name, e.epoch);
   packet(e.start, w.text, 11);
-  packet(e.end, event_of(end, first_thread + ring).text, 11);
+  packet(e.end, event_of(end, id(first_thread + ring)).text, 11);
 }
 
 void TraceEncoder::counters(std::int64_t now, const std::vector<Reading>& readings,
                             std::uint64_t resident) {
-  packet(now, event_of(counter, memory_track).number(30, resident).text, 11);
+  packet(now, event_of(counter, id(memory_track)).number(30, resident).text, 11);
   for (std::size_t i = 0; i < readings.size() && i < queue_.size(); ++i) {
     if (plan_.nodes[i].is_source() || readings[i].queue == queue_[i]) continue;
     queue_[i] = readings[i].queue;
-    packet(now, event_of(counter, first_queue + i).number(30, queue_[i]).text, 11);
+    packet(now, event_of(counter, id(first_queue + i)).number(30, queue_[i]).text, 11);
   }
 }
 
 void TraceEncoder::left_out(std::int64_t now, std::uint64_t events) {
-  Writer w = event_of(instant, process_track);
+  Writer w = event_of(instant, id(process_track));
   packet(now, w.bytes(23, "left out: " + std::to_string(events) + " events").text, 11);
 }
 
@@ -185,12 +201,13 @@ std::string TraceEncoder::take() { return std::exchange(out_, {}); }
 // ---- the file -----------------------------------------------------------------------------------
 
 TraceFile::TraceFile(std::filesystem::path path, const Plan& plan, EventRings& rings,
-                     std::function<std::vector<Reading>()> readings, std::uint64_t most_bytes)
+                     std::function<std::vector<Reading>()> readings, const TraceOrigin& origin,
+                     std::uint64_t most_bytes)
     : path_(std::move(path)),
       rings_(rings),
       readings_(std::move(readings)),
       most_bytes_(most_bytes),
-      encoder_(plan),
+      encoder_(plan, origin),
       file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644)) {
   if (file_ < 0) throw IoError("cannot write " + path_.string() + ": " + std::strerror(errno));
   rings_.start();

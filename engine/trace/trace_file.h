@@ -26,10 +26,17 @@ namespace sluice {
 // What a node's queue is called, before the node's path.
 inline constexpr const char* trace_queue = "queue of ";
 
+// Of a run in several processes each has a trace of its own. One behind the other they are the
+// run's: every rank has ids of its own, and times by rank 0's clock.
+struct TraceOrigin {
+  int rank = -1;               // -1: the run is one process
+  std::int64_t behind_ns = 0;  // rank 0's clock is ahead of this one's by so much
+};
+
 // Turns events into packets. Not thread-safe.
 class TraceEncoder final : public EventRings::Sink {
  public:
-  explicit TraceEncoder(const Plan& plan);
+  explicit TraceEncoder(const Plan& plan, const TraceOrigin& origin = {});
   void thread(std::size_t ring, const std::string& name, int tid) override;
   void event(std::size_t ring, const Event& event) override;
   void named(const EventRings::Named& named) override;
@@ -39,11 +46,13 @@ class TraceEncoder final : public EventRings::Sink {
   std::string take();  // the packets since the last call
 
  private:
+  std::uint64_t id(std::uint64_t track) const;
   void packet(std::int64_t time, const std::string& field, int number);
   std::uint64_t flow(int root, std::uint32_t epoch, std::uint64_t index) const;
   void slice(std::size_t ring, const Event& event);
 
   const Plan& plan_;
+  const TraceOrigin origin_;
   std::vector<int> root_in_, root_out_;            // by node: who counts what enters and leaves it
   std::vector<std::vector<std::uint64_t>> links_;  // by ring: flows that the next body takes up
   std::unordered_map<std::uint64_t, std::string> names_;
@@ -56,7 +65,7 @@ class TraceFile {
  public:
   // Throws IoError where the file cannot be made. `readings` is asked at every tick.
   TraceFile(std::filesystem::path path, const Plan& plan, EventRings& rings,
-            std::function<std::vector<Reading>()> readings,
+            std::function<std::vector<Reading>()> readings, const TraceOrigin& origin = {},
             std::uint64_t most_bytes = std::uint64_t{256} << 20);
   ~TraceFile();  // writes the rest
 

@@ -1,6 +1,7 @@
 #include "engine/trace/trace_reader.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <sstream>
@@ -61,6 +62,7 @@ class Decoder {
     if (about.empty() || !name.starts_with(trace_queue)) return;
     std::istringstream lines(about);
     auto& inputs = data.inputs[name.substr(std::string_view(trace_queue).size())];
+    inputs.clear();  // of another rank: the same
     for (std::string line; std::getline(lines, line);) inputs.push_back(line);
   }
 
@@ -120,11 +122,15 @@ void take_passes_from_bodies(std::vector<TraceSlice>& slices) {
 // Also of one that is cut short: the tag of the first packet, its size, and what TraceEncoder
 // begins it with. The tag alone is a line break.
 bool begins_a_trace(std::string_view text) {
-  constexpr std::string_view tag = "\x0a", packet = "\x50\x01\x62";  // sequence 1, names
-  if (!text.starts_with(tag)) return text.empty();
-  std::size_t at = tag.size();
-  while (at < text.size() && static_cast<unsigned char>(text[at]) >= 0x80) ++at;
-  return at >= text.size() || packet.starts_with(text.substr(at + 1, packet.size()));
+  constexpr char tag = '\x0a', sequence = '\x50', names = '\x62';
+  std::size_t at = 0;
+  const auto is = [&](char c) { return at >= text.size() || text[at++] == c; };
+  const auto number = [&] {
+    while (at < text.size() && static_cast<unsigned char>(text[at]) >= 0x80) ++at;
+    ++at;
+    return true;
+  };
+  return text.empty() || (is(tag) && number() && is(sequence) && number() && is(names));
 }
 
 }  // namespace
@@ -136,9 +142,34 @@ const std::string& TraceData::thread(std::uint64_t track) const {
   return none;
 }
 
-TraceData read_trace(const std::string& file) {
-  const std::string text = read_text(file);
-  if (!begins_a_trace(text)) throw DataError(file + ": is no trace of a run");
+std::vector<std::string> trace_files(const std::filesystem::path& run) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  if (!fs::is_directory(run, none)) return {run.string()};
+  std::map<int, std::string> ranks;
+  for (const auto& entry : fs::directory_iterator(run / "ranks", none))
+    if (const auto file = entry.path() / "trace.pftrace"; fs::exists(file, none))
+      ranks[std::atoi(entry.path().filename().c_str())] = file.string();
+  std::vector<std::string> all{(run / "trace.pftrace").string()};
+  for (auto& [rank, file] : ranks) all.push_back(std::move(file));
+  return all;
+}
+
+std::string whole_trace(const std::vector<std::string>& files) {
+  std::string all;
+  for (const std::string& file : files) {
+    const std::string text = read_text(file);
+    if (!begins_a_trace(text)) throw DataError(file + ": is no trace of a run");
+    Reader packets(text);
+    for (Field f; packets.next(f);) {
+    }
+    all.append(text, 0, packets.position());
+  }
+  return all;
+}
+
+TraceData read_trace(const std::vector<std::string>& files) {
+  const std::string text = whole_trace(files);
   Decoder decoder;
   Field f;
   for (Reader r(text); r.next(f);)

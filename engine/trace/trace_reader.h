@@ -1,9 +1,10 @@
-// Reads a run's trace.pftrace back: slices by thread, and how samples flow through them.
+// Reads a run's traces back: slices by thread, and how samples flow through them.
 //
 // Invariant: whatever the file holds, reading ends; what is cut off at its end is left out.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -29,8 +30,14 @@ struct TraceData {
   const std::string& thread(std::uint64_t track) const;
 };
 
-// Throws IoError where the file cannot be read.
-TraceData read_trace(const std::string& file);
+// Of a run's folder: rank 0's trace.pftrace, and those of other ranks' processes (ranks/N/). Of
+// anything else: itself.
+std::vector<std::string> trace_files(const std::filesystem::path& run);
+
+// The run's one trace: the files' whole packets, one file's behind the other's. Throws IoError
+// where one cannot be read, DataError where it is no trace.
+std::string whole_trace(const std::vector<std::string>& files);
+TraceData read_trace(const std::vector<std::string>& files);
 
 // The slices that a sample goes through from `source` (an index of slices) on, in order; as long as
 // the life takes, however long the trace is.

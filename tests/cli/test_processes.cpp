@@ -108,6 +108,37 @@ TEST_CASE("sharded training gives the same bits with any number of processes and
   }
 }
 
+TEST_CASE("each process leaves its trace and profile, which read as one run's") {
+  const Sharded t;
+  REQUIRE(t.run("--processes 3 --trace --out r").code == 0);
+  const json profile = t.json_of("r/profile.json");
+  CHECK(profile.contains("straggler"));
+  double items = profile["nodes"]["batch"]["items"];
+  for (const std::string rank : {"1", "2"})
+    items +=
+        t.json_of("r/ranks/" + rank + "/profile.json")["nodes"]["batch"]["items"].get<double>();
+  const json busy = profile["nodes"]["batch"]["ranks"]["busy_s"];
+  REQUIRE(busy.size() == 3);
+  CHECK(busy[1] == t.json_of("r/ranks/1/profile.json")["nodes"]["batch"]["busy_s"]);
+  const auto read =
+      shell::run(t.in_folder +
+                 "$SLUICE trace r --json; $SLUICE trace r --merge m.pftrace\n"
+                 "$SLUICE trace m.pftrace --json > m; $SLUICE trace r --json | cmp - m "
+                 "&& echo same\n"
+                 "$SLUICE trace r/ranks/2/trace.pftrace --json > two && echo alone");
+  INFO(read.out, read.err);
+  CHECK(contains(read.out, "same\nalone\n"));
+  const json trace = json::parse(read.out.substr(0, read.out.rfind('}') + 1));
+  CHECK(trace["nodes"]["batch"]["bodies"] == items);
+  CHECK(trace["samples"] == t.json_of("r/summary.json")["samples"]["emitted"]);
+  // Fewer processes leave nothing of more.
+  REQUIRE(t.run("--processes 2 --overwrite --out r").code == 0);
+  CHECK_FALSE(fs::exists(t.folder.path / "r/ranks/2"));
+  CHECK_FALSE(fs::exists(t.folder.path / "r/ranks/1/trace.pftrace"));
+  REQUIRE(t.run("--overwrite --out r").code == 0);
+  CHECK_FALSE(fs::exists(t.folder.path / "r/ranks"));
+}
+
 TEST_CASE("metrics await each other's parts on threads of their own") {
   json g = sharded_graph();
   g["run"]["shards"] = 2;

@@ -297,7 +297,7 @@ TEST_CASE(
     TraceFile trace(file, r.plan(), scheduler.events(), [&] { return scheduler.readings(); });
     REQUIRE(scheduler.run().status == Outcome::Status::done);
   }
-  const TraceData data = read_trace(file.string());
+  const TraceData data = read_trace({file.string()});
   std::map<std::string, std::uint64_t> took;
   int passes = 0;
   std::int64_t bodies = 0;  // of flip, with the passes in them

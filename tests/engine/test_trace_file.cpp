@@ -47,7 +47,7 @@ struct Traced {
     o.background = false;
     Scheduler scheduler(*b.made, b.pointers(), o, silent);
     TraceFile trace(
-        file, *b.made, scheduler.events(), [&] { return scheduler.readings(); }, most_bytes);
+        file, *b.made, scheduler.events(), [&] { return scheduler.readings(); }, {}, most_bytes);
     CHECK(scheduler.run().status == Outcome::Status::done);
   }
 };
@@ -63,7 +63,7 @@ TEST_CASE(
     "a trace holds every body, closed, and each sample's way from its source to the last node") {
   Traced t;
   t.run();
-  const TraceData data = read_trace(t.file.string());
+  const TraceData data = read_trace({t.file.string()});
   std::map<std::string, int> bodies;
   for (const TraceSlice& s : data.slices) {
     if (!s.is_instant) {
@@ -145,12 +145,12 @@ TEST_CASE("a trace that is cut anywhere reads up to there") {
   Traced t(3);
   t.run();
   const std::string whole = text_of(t.file);
-  const std::size_t all = read_trace(t.file.string()).slices.size();
+  const std::size_t all = read_trace({t.file.string()}).slices.size();
   std::size_t before = 0;
   for (std::size_t n = 0; n <= whole.size(); ++n) {
     const auto cut = t.folder.path / "cut";
     std::ofstream(cut, std::ios::binary).write(whole.data(), static_cast<std::streamsize>(n));
-    const TraceData data = read_trace(cut.string());
+    const TraceData data = read_trace({cut.string()});
     CHECK(data.slices.size() >= before);
     before = data.slices.size();
   }
@@ -189,10 +189,54 @@ TEST_CASE("lives are found in no more than the time of their own length") {
   TemporaryFolder folder;
   const auto file = folder / "trace";
   std::ofstream(file, std::ios::binary) << encoder.take();
-  const TraceData data = read_trace(file.string());
+  const TraceData data = read_trace({file.string()});
   REQUIRE(data.slices.size() == 3 * samples);
   for (std::size_t i = 0; i < data.slices.size(); i += 3)
     REQUIRE(life_of(data, i) == std::vector<std::size_t>{i, i + 1, i + 2});
+}
+
+TEST_CASE("traces of several ranks are one: lives apart, by one clock") {
+  Builder b;
+  const int s = b.source("s", 1);
+  const int k = b.add("k", sink("k"), [](Firing&) {}, {{s, 0}});
+  REQUIRE(b.plan());
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "ranks/1");
+  const auto write = [&](const TraceOrigin& origin, const std::filesystem::path& file) {
+    TraceEncoder encoder(*b.made, origin);
+    encoder.thread(0, "t", 1);
+    encoder.named({s, 0, 0, "of " + std::to_string(origin.rank)});
+    for (const int node : {s, k}) {
+      Event e;
+      e.node = node;
+      e.start = 1000 + 10 * node;
+      e.end = e.start + 5;
+      encoder.event(0, e);
+    }
+    std::ofstream(file, std::ios::binary) << encoder.take();
+  };
+  write({.rank = 0}, folder / "trace.pftrace");
+  write({.rank = 1, .behind_ns = 500}, folder / "ranks/1/trace.pftrace");
+  const std::string first = text_of(folder / "trace.pftrace");
+  const std::string torn = first + first.substr(0, 7);  // a kill within its last packet
+  std::ofstream(folder / "trace.pftrace", std::ios::binary) << torn;
+  const auto files = trace_files(folder.path);
+  REQUIRE(files.size() == 2);
+  CHECK(whole_trace(files) == first + text_of(folder / "ranks/1/trace.pftrace"));
+  const TraceData data = read_trace(files);
+  REQUIRE(data.slices.size() == 4);
+  std::vector<std::string> lives;
+  for (const std::size_t i : {0, 2}) {
+    const auto life = life_of(data, i);
+    REQUIRE(life.size() == 2);
+    const TraceSlice& last = data.slices[life.back()];
+    lives.push_back(data.slices[i].sample + " at " + std::to_string(data.slices[i].begin) + ", " +
+                    last.name + " at " + std::to_string(last.begin) + " in " +
+                    data.thread(last.track));
+  }
+  CHECK(lives == std::vector<std::string>{"of 0 at 1000, k at 1010 in rank 0, t",
+                                          "of 1 at 1500, k at 1510 in rank 1, t"});
+  CHECK(data.inputs.at("k") == std::vector<std::string>{"s"});
 }
 
 TEST_CASE("what waits at a fork waits from the end of the node that it reads") {
@@ -219,7 +263,7 @@ TEST_CASE("what waits at a fork waits from the end of the node that it reads") {
   TemporaryFolder folder;
   const auto file = folder / "trace";
   std::ofstream(file, std::ios::binary) << encoder.take();
-  const TraceData data = read_trace(file.string());
+  const TraceData data = read_trace({file.string()});
   const auto life = life_of(data, 0);
   REQUIRE(life.size() == 4);
   std::vector<std::uint64_t> ready;

@@ -30,7 +30,7 @@ struct Options {
   std::vector<std::string> grads, out_grads;  // apply: "key=FILE"
   bool check_grad = false, train = false;
   std::int64_t seed = 0;
-  std::string sample, from, to, chrome;  // trace
+  std::string sample, from, to, chrome, merged;  // trace
   int epoch = -1;
   std::vector<std::string> configs;  // new bundle
   std::string task;

@@ -460,6 +460,11 @@ void commands(CLI::App& app, Options& o) {
   trace->add_option("--to", o.to, "... to this one")->option_text("NODE");
   trace->add_option("--chrome", o.chrome, "Writes Chrome's JSON")->option_text("FILE");
   trace->add_flag("--json", o.json, "One JSON document on stdout");
+  trace
+      ->add_option("--merge", o.merged,
+                   "Writes the traces of all the run's processes as one, for Perfetto")
+      ->option_text("FILE")
+      ->excludes("--sample", "--epoch", "--from", "--to", "--chrome", "--json");
 
   auto* cache =
       app.add_subcommand("cache", "Says what a cache's folder holds, and makes room in it");

@@ -296,7 +296,7 @@ void add_plan(Json& data, const std::optional<Plan>& plan) {
 // What is in the middle of a trace, as Chrome's JSON; null where there is none.
 Json trace_of(const fs::path& file) {
   if (!fs::exists(file)) return nullptr;
-  const TraceData trace = read_trace(file.string());
+  const TraceData trace = read_trace({file.string()});
   if (trace.slices.empty()) return nullptr;
   const Window window = middle_of(trace, most_slices);
   const std::uint64_t first = trace.slices.front().begin;

@@ -1,5 +1,5 @@
-// `sluice trace DIR`: a sample's life, the time between two nodes, or Chrome's JSON, from what
-// `run --trace` wrote.
+// `sluice trace DIR`: a sample's life, the time between two nodes, Chrome's JSON, or all processes'
+// traces as one, from what `run --trace` wrote.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -199,9 +199,12 @@ int summary(const TraceData& data, bool json) {
 
 int trace(const Options& o) {
   try {
-    std::string file = o.name;
-    if (std::filesystem::is_directory(file)) file += "/trace.pftrace";
-    const TraceData data = read_trace(file);
+    const std::vector<std::string> files = trace_files(o.name);
+    if (!o.merged.empty()) {
+      write_whole(o.merged, whole_trace(files));
+      return code(Exit::done);
+    }
+    const TraceData data = read_trace(files);
     if (!o.chrome.empty()) write_chrome(data, o.chrome);
     if (!o.sample.empty()) return one_sample(data, o);
     if (!o.from.empty() || !o.to.empty()) return between(data, o);

@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/lower_is_better.h"
+#include "engine/base/machine.h"
 #include "tools/runs/files.h"
 #include "tools/runs/metrics.h"
 
@@ -52,9 +53,7 @@ std::int64_t whole(const Json& object, const char* key) {
 
 // On this machine its process says it; on another one the file's age has to.
 bool is_alive(const Json& live, const fs::path& file) {
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
-  if (live.is_null() || text(live, "host") == host) {
+  if (live.is_null() || text(live, "host") == host_name()) {
     const int locked_by = std::atoi(text_of(file.parent_path() / ".lock").c_str());
     const pid_t pid = live.is_null() ? locked_by : static_cast<pid_t>(number(live, "pid"));
     const std::string name = text_of("/proc/" + std::to_string(pid) + "/comm");

@@ -63,7 +63,9 @@ function headline() {
       samples.emitted ? card(short(samples.emitted), "samples read", lost.join(", ") || "none lost")
         : null),
     profile.verdict ? el("div", {class: "verdict"}, el("b", {}, "What limits"),
-      el("span", {}, quoted(profile.verdict))) : null);
+      el("span", {}, quoted(profile.verdict))) : null,
+    profile.straggler ? el("div", {class: "verdict"}, el("b", {}, "Who is waited for"),
+      el("span", {}, quoted(profile.straggler))) : null);
   if (!data.missing.length) return;
   fill(section("missing"), el("div", {class: "note"}, "Not everything is here:",
     el("ul", {}, data.missing.map(m => el("li", {}, m)))));

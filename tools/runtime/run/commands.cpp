@@ -37,6 +37,8 @@ void print_result(const Session& session, const Outcome& outcome, const Options&
   for (const auto& [name, n] : summary["samples"].items())
     if (n != 0) fmt::print(" {} {}", n.get<std::uint64_t>(), name);
   fmt::print("\n");
+  if (const std::string who = session.profile().value("straggler", ""); !who.empty())
+    fmt::print("  {}\n", who);
   const std::string folder = session.out_dir().string();
   if (!folder.empty()) fmt::print("  results in {}\n", folder);
   if (outcome.status == Outcome::Status::cut && session.plan().turns && session.can_resume())
@@ -121,6 +123,8 @@ std::vector<std::string> row_of(const Plan& plan, const Figures& figures, std::s
 void print_nodes(const Plan& plan, const Figures& figures, const Json& profile, bool all) {
   constexpr double little = 0.01;
   fmt::print("{}\n\n", profile["verdict"].get<std::string>());
+  if (const std::string who = profile.value("straggler", ""); !who.empty())
+    fmt::print("{}\n\n", who);
   std::vector<std::vector<std::string>> rows{{"node", "fired", "passed", "rate/s", "busy", "cpu",
                                               "starved", "blocked", "p50 ms", "p95 ms", "p99 ms",
                                               "MB each", "queue"}};

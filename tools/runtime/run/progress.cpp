@@ -7,6 +7,7 @@
 #include <ctime>
 #include <fstream>
 
+#include "engine/base/machine.h"
 #include "engine/base/stop_signals.h"
 #include "engine/session/session.h"
 #include "tools/live/live_file.h"
@@ -104,14 +105,12 @@ live::View ProgressDisplay::view(live::Rows& rows, std::size_t most) {
 
 // A disk that is full, or a folder that is gone, ends no run for this.
 void ProgressDisplay::write_live() {
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
   const ProcessUse now = ProcessUse::now();
   long pages = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> pages >> resident;
   const Json process = {
       {"pid", ::getpid()},
-      {"host", host},
+      {"host", host_name()},
       {"wall_s", pace_.seconds()},
       {"rss_mb", static_cast<double>(resident * ::sysconf(_SC_PAGESIZE)) / 1e6},
       {"cores", (now.cpu_s - before_.cpu_s) / std::max(now.at_s - before_.at_s, 1e-3)}};
