@@ -197,14 +197,16 @@ Value add(const Value& x, const Value& y) {
 }
 
 Value concat(const Values& all) {
-  Value x = all.at(0);
-  for (std::size_t i = 1; i < all.size(); ++i) {
-    auto made = step<ConcatStep>();
-    made->first_channels = x.channels;
-    x = x.builder->append(std::move(made), {x, all[i]}, {false, false},
-                          with_channels(x, x.channels + all[i].channels));
+  const Value& x = all.at(0);
+  if (all.size() == 1) return x;
+  auto made = step<ConcatStep>();
+  std::int64_t width = 0;
+  for (const Value& v : all) {
+    made->channels.push_back(v.channels);
+    width += v.channels;
   }
-  return x;
+  return x.builder->append(std::move(made), all, std::vector<bool>(all.size(), false),
+                           with_channels(x, width));
 }
 
 namespace {

@@ -128,8 +128,10 @@ class Pruning {
     }
     out = in;
     if (dynamic_cast<const ConcatStep*>(&s)) {
-      const Units& more = units_[s.inputs[1]];
-      out.insert(out.end(), more.begin(), more.end());
+      for (std::size_t i = 1; i < s.inputs.size(); ++i) {
+        const Units& more = units_[s.inputs[i]];
+        out.insert(out.end(), more.begin(), more.end());
+      }
     } else {
       for (std::size_t i = 1; i < s.inputs.size(); ++i)
         if (sizes_[s.inputs[i]][1] == std::ssize(in)) tie(s, in, units_[s.inputs[i]]);

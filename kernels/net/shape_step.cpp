@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "engine/base/error.h"
 #include "kernels/net/channels.h"
 #include "kernels/net/up.h"
@@ -34,11 +36,14 @@ bool last_on_device(const at::Tensor& t) {
 
 }  // namespace
 
-at::Tensor concatenated(const at::Tensor& a, const at::Tensor& b) {
-  const at::Tensor x = as_rows(a), y = as_rows(b);
-  const bool words = is_words(x, x.size(1)) && is_words(y, y.size(1));
-  const at::Tensor both = at::cat({in_words(x, words), in_words(y, words)}, 1);
-  return as_image(words ? both.view(a.scalar_type()) : both, a);
+at::Tensor concatenated(const std::vector<at::Tensor>& all) {
+  std::vector<at::Tensor> rows;
+  for (const at::Tensor& t : all) rows.push_back(as_rows(t));
+  const bool words =
+      std::ranges::all_of(rows, [](const at::Tensor& r) { return is_words(r, r.size(1)); });
+  for (at::Tensor& r : rows) r = in_words(r, words);
+  const at::Tensor whole = at::cat(rows, 1);
+  return as_image(words ? whole.view(all[0].scalar_type()) : whole, all[0]);
 }
 
 at::Tensor channels_of(const at::Tensor& t, std::int64_t first, std::int64_t count) {
@@ -50,40 +55,41 @@ at::Tensor channels_of(const at::Tensor& t, std::int64_t first, std::int64_t cou
 }
 
 Step::Size ConcatStep::output_size(const std::vector<Size>& in) const {
-  Size s = in[0];
-  s[1] = in[1][1];
-  if (s != in[1])
-    throw DataError("sizes " + c10::str(at::IntArrayRef(in[0])) + " and " +
-                    c10::str(at::IntArrayRef(in[1])) + " differ in more than their channels");
-  s[1] += in[0][1];
-  return s;
+  Size whole = in[0];
+  for (std::size_t i = 1; i < in.size(); ++i) {
+    Size alike = in[i];
+    alike[1] = in[0][1];
+    if (alike != in[0])
+      throw DataError("sizes " + c10::str(at::IntArrayRef(in[0])) + " and " +
+                      c10::str(at::IntArrayRef(in[i])) + " differ in more than their channels");
+    whole[1] += in[i][1];
+  }
+  return whole;
 }
 
 // The copies below trust the sizes, which output_size() has compared for this pass.
 at::Tensor ConcatStep::forward(Frame& f) const {
-  const at::Tensor &a = f.values[inputs[0]], &b = f.values[inputs[1]];
-  if (last_on_device(a) && last_on_device(b)) return concatenated(a, b);
-  if (!norm_act_is_fused(a) || !norm_act_is_fused(b)) return f.net->laid_out(at::cat({a, b}, 1));
-  const at::Tensor y = image_with(a.size(1) + b.size(1), a);
-  const std::int64_t positions = a.numel() / a.size(1);
-  copy_channels({a, 0}, {y, 0}, positions);
-  copy_channels({b, 0}, {y, a.size(1)}, positions);
+  std::vector<at::Tensor> all;
+  for (const int i : inputs) all.push_back(f.values[i]);
+  if (std::ranges::all_of(all, last_on_device)) return concatenated(all);
+  if (!std::ranges::all_of(all, norm_act_is_fused)) return f.net->laid_out(at::cat(all, 1));
+  std::int64_t width = 0, first = 0;
+  for (const at::Tensor& t : all) width += t.size(1);
+  const at::Tensor y = image_with(width, all[0]);
+  for (const at::Tensor& t : all) {
+    copy_channels({t, 0}, {y, first}, t.numel() / t.size(1));
+    first += t.size(1);
+  }
   return y;
 }
 
 void ConcatStep::backward(Frame& f, const at::Tensor& grad) const {
-  for (int i : {0, 1}) {
-    const std::int64_t first = i == 0 ? 0 : first_channels;
-    const std::int64_t n = i == 0 ? first_channels : grad.size(1) - first_channels;
-    if (last_on_device(grad)) {
-      f.add_grad(inputs[i], channels_of(grad, first, n));
-      continue;
-    }
-    if (!norm_act_is_fused(grad)) {
-      f.add_grad(inputs[i], f.net->laid_out(grad.narrow(1, first, n)));
-      continue;
-    }
-    f.add_grad(inputs[i], copied_channels(grad, first, n));
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < inputs.size(); first += channels[i++]) {
+    const std::int64_t n = channels[i];
+    f.add_grad(inputs[i], last_on_device(grad)      ? channels_of(grad, first, n)
+                          : norm_act_is_fused(grad) ? copied_channels(grad, first, n)
+                                                    : f.net->laid_out(grad.narrow(1, first, n)));
   }
 }
 

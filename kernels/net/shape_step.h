@@ -5,9 +5,9 @@
 
 namespace sluice {
 
-// Along the channels.
+// Along the channels, of two values and more.
 struct ConcatStep final : Step {
-  std::int64_t first_channels = 0;  // of inputs[0]
+  std::vector<std::int64_t> channels;  // of each input
   std::string kind() const override { return "concat"; }
   // A DataError where they differ in more than their channels.
   Size output_size(const std::vector<Size>& in) const override;
@@ -18,7 +18,7 @@ struct ConcatStep final : Step {
 // Concatenated along the channels, and a part of them, of channels-last images of any device:
 // as rows of a table, in words of up to 8 bytes. (LibTorch takes images of five axes value by
 // value.)
-at::Tensor concatenated(const at::Tensor& a, const at::Tensor& b);
+at::Tensor concatenated(const std::vector<at::Tensor>& all);
 at::Tensor channels_of(const at::Tensor& t, std::int64_t first, std::int64_t count);
 
 // All but the first axis become one, channel by channel: of images that lie so nothing is moved.

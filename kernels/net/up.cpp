@@ -149,12 +149,16 @@ Value two_conv(const Scope& s, const Value& x, std::int64_t out, const Adn& adn,
   return convolution(s / "conv_1", convolution(s / "conv_0", x, out, c), out, c);
 }
 
-Value up_cat(const Scope& s, const Value& x, const Value* skip, std::int64_t out,
+Value up_cat(const Scope& s, const Value& x, const Values& skips, std::int64_t out,
              const UpCatOptions& o) {
   const bool kept = o.up.mode == "nontrainable" && !o.up.pre_conv;
   const std::int64_t up = kept || !o.halves ? x.channels : x.channels / 2;
   Value y = upsample(s / "upsample", x, up, o.up);
-  if (skip) y = concat({*skip, o.is_pad ? padded_to(y, *skip) : y});
+  if (!skips.empty()) {
+    Values all = skips;
+    all.push_back(o.is_pad ? padded_to(y, skips[0]) : y);
+    y = concat(all);
+  }
   return two_conv(s / "convs", y, out, o.adn, o.bias);
 }
 
@@ -164,7 +168,7 @@ Value unet_decoder(const Scope& s, const Values& features,
   for (std::size_t i = 0; i < channels.size(); ++i) {
     o.halves = i + 1 < features.size();
     x = up_cat(s / "blocks" / static_cast<std::int64_t>(i), x,
-               o.halves ? &features[features.size() - 2 - i] : nullptr, channels[i], o);
+               o.halves ? Values{features[features.size() - 2 - i]} : Values{}, channels[i], o);
   }
   return x;
 }

@@ -35,8 +35,8 @@ struct UpCatOptions {
   bool bias = true, halves = true, is_pad = true;
   UpSampleOptions up = {};
 };
-// `skip` null: nothing beside it.
-Value up_cat(const Scope& s, const Value& x, const Value* skip, std::int64_t out,
+// Beside what comes up stand the skips, if any, in front of it.
+Value up_cat(const Scope& s, const Value& x, const Values& skips, std::int64_t out,
              const UpCatOptions& o);
 // From the last of five features up to the image's extents, a block for each of `channels`:
 // NAME.blocks.I (FlexibleUNet's decoder).

@@ -75,7 +75,11 @@ std::string StepWriter::written(const Step& s) {
   if (const TorchStep * t{}; is(t)) return function(*t);
   if (const ReluStep * r{}; is(r)) return lines_.add("Relu", {input(s)});
   if (const AddStep * a{}; is(a)) return lines_.add("Add", {input(s), input(s, 1)});
-  if (const ConcatStep * c{}; is(c)) return lines_.add("Concat", {input(s), input(s, 1)}, axis(1));
+  if (const ConcatStep * c{}; is(c)) {
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < s.inputs.size(); ++i) all.push_back(input(s, i));
+    return lines_.add("Concat", all, axis(1));
+  }
   if (const FlattenStep * f{}; is(f)) return lines_.add("Flatten", {input(s)}, axis(1));
   if (const GlobalAvgPoolStep * g{}; is(g))
     return lines_.add("Flatten", {lines_.add("GlobalAveragePool", {input(s)})}, axis(1));

@@ -25,10 +25,11 @@ struct BasicParams : ImageNet {
   Value down(const Scope& s, const Value& x, std::size_t level) const {
     return two_conv(s / "convs", max_pool(x), features[level], adn(), bias);
   }
-  Value up(const Scope& s, const Value& x, const Value& skip, std::int64_t out, bool halves) const {
+  Value up(const Scope& s, const Value& x, const Values& skips, std::int64_t out,
+           bool halves) const {
     UpCatOptions o{.adn = adn(), .bias = bias, .halves = halves};
     o.up.mode = upsample;
-    return up_cat(s, x, &skip, out, o);
+    return up_cat(s, x, skips, out, o);
   }
 };
 
@@ -65,7 +66,7 @@ struct BasicUNet final : ImageNetwork<BasicUNet> {
       skips.push_back(p.down(s / ("down_" + std::to_string(i)), skips.back(), i));
     Value x = skips[4];
     for (std::size_t i = 4; i > 0; --i)
-      x = p.up(s / ("upcat_" + std::to_string(i)), x, skips[i - 1], p.features[i > 1 ? i - 1 : 5],
+      x = p.up(s / ("upcat_" + std::to_string(i)), x, {skips[i - 1]}, p.features[i > 1 ? i - 1 : 5],
                i > 1);
     return {conv(s / "final_conv", x, p.out_channels, {.kernel = 1})};
   }
@@ -99,7 +100,7 @@ struct BasicUNetPlusPlus final : ImageNetwork<BasicUNetPlusPlus> {
     Values outputs;
     for (std::size_t j = 1; j < 5; ++j) {
       for (std::size_t i = 0; i + j < 5; ++i)
-        rows[i].push_back(p.up(named("upcat_", i, j), rows[i + 1][j - 1], concat(rows[i]),
+        rows[i].push_back(p.up(named("upcat_", i, j), rows[i + 1][j - 1], rows[i],
                                p.features[i == 0 && j == 4 ? 5 : i], i > 0));
       outputs.push_back(
           conv(named("final_conv_", 0, j), rows[0][j], p.out_channels, {.kernel = 1}));

@@ -110,7 +110,7 @@ TEST_CASE("channels are put together and taken apart as by cat and narrow, in th
           if (!flat) size.push_back(5);
           return at::rand(size).to(type).contiguous(last);
         };
-        const at::Tensor x = image(a), y = image(b), both = concatenated(x, y);
+        const at::Tensor x = image(a), y = image(b), both = concatenated({x, y});
         CHECK(at::equal(both, at::cat({x, y}, 1)));
         CHECK(both.is_contiguous(last));
         const at::Tensor part = channels_of(both, a, b);
