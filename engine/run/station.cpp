@@ -521,7 +521,11 @@ void Station::pump_source(Actions& actions) {
   // An epoch begins when the last one's items are found: a cache may let go of some of them then.
   if (done_ || running_ > 0 || (ordinal_ == 0 && looking_ > 0)) return;
   const auto epochs = static_cast<std::uint32_t>(scheduler_.plan_.streams[plan_.stream].epochs);
-  if (close_epoch_ < epochs && scheduler_.cutting()) {
+  const bool cut = scheduler_.cutting();
+  // It waited for a credit to say so: of ranks that agree on a cut behind an epoch's last step, all
+  // have had that epoch.
+  if (cut && ordinal_ > 0 && node_->epoch_size() == ordinal_) end_source_epoch(false, actions);
+  if (close_epoch_ < epochs && cut) {
     end_source_epoch(true, actions);
     done_ = true;
     return send_stream_end(close_epoch_, actions);

@@ -26,6 +26,7 @@ struct World {
   std::uint64_t items = 1, children = 1, valid = 1;
   std::int64_t batch_items = 1, shards = 2;
   std::uint64_t filter = 0, bad = 0, empty = 0;  // one in so many; 0: none
+  int held_by = -1;                              // a rank that keeps the source's credits for long
 
   explicit World(std::uint64_t seed) : seed(seed) {
     std::mt19937_64 rng(mix(seed));
@@ -150,6 +151,9 @@ class Rank {
       if (f.stamp().index == w_.items) return f.end_epoch();
       f.emit_item(f.stamp().index, Sample(w_.value(f.stamp().epoch, f.stamp().index)));
     });
+    b.body(source).size = w_.items;
+    if (wire_ && wire_->rank() == w_.held_by)
+      b.add("slow", sink("slow"), [](Firing&) { nap(20000); }, {{source, 0}});
     const int filter = b.add("filter", plain("f"),
                              [this](Firing& f) {
                                if (!World::hit(f.in().value, w_.filter)) f.emit_ptr(f.ptr());
@@ -319,4 +323,22 @@ TEST_CASE("a cut that a step asks for comes before the next one's first shard") 
     CHECK(rank.weights.size() == at);
     CHECK(rank.outcome.position.batch % static_cast<std::uint64_t>(w.shards) == 0);
   });
+}
+
+TEST_CASE("ranks that agree on a cut behind an epoch's last step have all had that epoch") {
+  World w(1);
+  w.epochs = 3;
+  w.items = 32;
+  w.batch_items = 4;
+  w.children = 1;
+  w.shards = 2;
+  w.filter = w.bad = w.empty = 0;
+  w.held_by = 1;  // its source cannot say in time that the epoch is over
+  const Ran cut(w, 2, 2, {}, 1, 8);
+  for (const auto& r : cut.ranks) {
+    CHECK(r->outcome.status == Outcome::Status::cut);
+    CHECK(r->weights.size() == 8);
+    CHECK(r->outcome.position.turn == 1);  // the validation behind the first epoch
+    CHECK(r->outcome.position.batch == 0);
+  }
 }

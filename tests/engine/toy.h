@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -57,11 +58,13 @@ struct Body final : Node {
   std::function<void(Firing&)> fn;
   std::function<void(Flush&)> end;
   std::shared_ptr<CacheStore> cache;
+  std::optional<std::uint64_t> size;  // of a source's epoch
   void process(Firing& f) override { fn(f); }
   void flush(Flush& f) override {
     if (end) end(f);
   }
   CacheStore* store() override { return cache.get(); }
+  std::optional<std::uint64_t> epoch_size() const override { return size; }
 };
 
 struct MemoryStore final : CacheStore {
