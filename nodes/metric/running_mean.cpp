@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "engine/base/error.h"
+#include "engine/group/ranks.h"
 #include "engine/run/registry.h"
 #include "engine/state/checkpoint.h"
 #include "engine/state/sample.h"
@@ -30,6 +31,14 @@ struct RunningMean final : Node {
         .any_device();
   }
 
+  // Of a batch in shards each comes by itself, and of several processes the first has its own
+  // alone.
+  void open(const OpenContext& context) override {
+    if (!context.division.sharded()) return;
+    const int processes = context.ranks ? context.ranks->world.size : 1;
+    shards_ = first_shard(1, processes, context.division.parts);
+  }
+
   void process(Firing& f) override {
     f.when_done([this, &f] { add(f); });
   }
@@ -53,7 +62,7 @@ struct RunningMean final : Node {
  private:
   void add(Firing& f) {
     sum_ += f.in().tensor(p.key).item<double>();
-    if (++count_ < p.every) return;
+    if (++count_ < p.every * shards_) return;
     last_ = sum_ / static_cast<double>(count_);
     sum_ = 0;
     count_ = 0;
@@ -61,7 +70,7 @@ struct RunningMean final : Node {
   }
 
   double sum_ = 0, last_ = std::numeric_limits<double>::quiet_NaN();
-  std::int64_t count_ = 0;
+  std::int64_t count_ = 0, shards_ = 1;
 };
 
 const Register<RunningMean> registered;
