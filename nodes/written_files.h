@@ -1,6 +1,6 @@
 // What nodes that write files share: names of files, and that neither a second sample of an epoch,
-// nor another node, nor another run at the same time overwrites what is there in silence. Of a
-// run's processes each knows what it has written itself.
+// nor another node, nor another process of the run, nor another run at the same time overwrites
+// what is there in silence.
 #pragma once
 
 #include <algorithm>
@@ -76,6 +76,7 @@ class WrittenFiles {
     folder_ = share_folder(context, folder);
     owners_ = context.owners;
     node_ = context.node;
+    if (context.ranks) wire_ = context.ranks->wire;
   }
   // DataError where another sample of the epoch has claimed the path, Error where another node has.
   // `source`: the file that this sample was made of, or ""; `advice` follows the message. Any
@@ -84,14 +85,13 @@ class WrittenFiles {
              const std::string& source, const std::string& advice = "") {
     if (owners_) owners_->claim(path, node_);
     const std::string told = "\"" + sample + "\"" + (source.empty() ? "" : " of " + source);
+    if (wire_) claim_among_ranks(path, stamp.epoch, told, advice);
     std::lock_guard lock(mutex_);
     Claim& last = claims_.try_emplace(path.string(), Claim{stamp, told}).first->second;
     // A run that goes on repeats some samples, under --force perhaps in another order.
     const bool same =
         last.before ? last.stamp.index == stamp.index || last.told == told : last.stamp == stamp;
-    if (last.stamp.epoch == stamp.epoch && !same)
-      throw DataError(path.string() + " is the file of two samples, " + last.told + " and " + told +
-                      advice);
+    if (last.stamp.epoch == stamp.epoch && !same) refuse(path, last.told, told, advice);
     last = {stamp, told};
   }
 
@@ -118,6 +118,27 @@ class WrittenFiles {
 
  private:
   static constexpr const char* saved_as = "written";
+  [[noreturn]] static void refuse(const std::filesystem::path& path, const std::string& first,
+                                  const std::string& second, const std::string& advice) {
+    throw DataError(path.string() + " is the file of two samples, " + first + " and " + second +
+                    advice);
+  }
+  // In an epoch a sample is one rank's alone. Each says its own before it looks for the others', so
+  // of two at once at least one sees the other.
+  void claim_among_ranks(const std::filesystem::path& path, std::uint32_t epoch,
+                         const std::string& told, const std::string& advice) const {
+    const std::string whole = std::filesystem::absolute(path).lexically_normal().string();
+    const auto of = [&](int rank) { return "written/" + whole + "/" + std::to_string(rank); };
+    wire_->put(of(wire_->rank()), text_of({epoch, told}));
+    for (int r = 0; r < wire_->size(); ++r) {
+      if (r == wire_->rank() || !wire_->has(of(r))) continue;
+      const Json theirs = Json::parse(wire_->get(of(r)));
+      if (theirs.at(0) == epoch) refuse(path, theirs.at(1), told, advice);
+    }
+  }
+  static std::string text_of(const Json& claim) {
+    return claim.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
   struct Claim {
     Stamp stamp;
     std::string told;     // the sample, for the message
@@ -126,6 +147,7 @@ class WrittenFiles {
   mutable std::mutex mutex_;
   std::shared_ptr<const void> folder_;
   std::shared_ptr<FileOwners> owners_;
+  Wire* wire_ = nullptr;  // null: the process is alone
   std::string node_;
   std::map<std::string, Claim> claims_;
 };
