@@ -239,7 +239,7 @@ class GlooWire final : public Wire {
     }
     throw Error(Exit::peer,
                 (o.isServer ? "port " + std::to_string(world_.port) + " cannot be served"
-                            : "rank 0 does not answer at " + world_.master + ":" +
+                            : server() + " does not answer at " + world_.master + ":" +
                                   std::to_string(world_.port)) +
                     ": " + why);
   }
@@ -253,6 +253,9 @@ class GlooWire final : public Wire {
                                   std::to_string(world_.port) + " of " + world_.master +
                                   " is another run's; give each run a MASTER_PORT of its own");
   }
+
+  // Who serves the store.
+  std::string server() const { return world_.store_is_there ? world_.launcher : "rank 0"; }
 
   // Whether it held before the time to join was over by `more` seconds.
   template <class Holds>
@@ -302,7 +305,7 @@ class GlooWire final : public Wire {
     }).detach();
     const bool answers = answer.wait_for(std::chrono::seconds(3)) == std::future_status::ready;
     if (rank() == 0) std::this_thread::sleep_for(5 * listening);  // the others ask its store too
-    return answers ? answer.get() : "rank 0 is gone, or hangs";
+    return answers ? answer.get() : server() + " is gone, or hangs";
   }
 
   // Who failed: in its own words, or the one that notices nothing any more. Those who do answer at
@@ -329,7 +332,7 @@ class GlooWire final : public Wire {
       put("wire/words", names);  // all say the same
       return names;
     } catch (const Error&) {
-      return "rank 0 is gone";  // it served the store
+      return server() + " is gone";
     }
   }
 
@@ -347,7 +350,7 @@ class GlooWire final : public Wire {
     try {
       ask();
     } catch (const std::exception& e) {
-      throw Error(Exit::peer, "rank 0 is gone: " + first_line(e.what()));
+      throw Error(Exit::peer, server() + " is gone: " + first_line(e.what()));
     }
   }
 
