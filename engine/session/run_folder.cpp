@@ -267,6 +267,7 @@ void RunFolder::begin(const RunId& run, const std::optional<Lengths>& lengths) {
 }
 
 void RunFolder::write(const std::string& name, const std::string& text) {
+  const std::lock_guard lock(mutex_);  // of two at once one would rename the other's half
   const fs::path path = folder_ / name, part = folder_ / (name + ".part");
   try {
     File file(part, O_WRONLY | O_CREAT | O_TRUNC);

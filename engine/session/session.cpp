@@ -125,7 +125,13 @@ bool Session::can_resume() const {
   return folder_ && std::filesystem::exists(out_dir_ / "graph.json", unknown);
 }
 
+// Of a rank that is gone the step and the wire's own threads hear at once, and each ends the run.
 void Session::end_folder(const Outcome& outcome) {
+  if (outcome.status != Outcome::Status::failed) return write_end(outcome);
+  std::call_once(failed_, [&] { write_end(outcome); });
+}
+
+void Session::write_end(const Outcome& outcome) {
   if (!can_resume())
     warn(out_dir_.string() + ": was taken away while the run went on, with what it had written");
   const Json s = summary(outcome);

@@ -123,6 +123,7 @@ class Session final : public RunEvents {
   void read_checkpoint();
   void compare(const RunId& before);
   void take_step_threads(const RunId& before);
+  void note(const std::string& text) const;
   void refuse(const std::string& what) const;
   void set_arithmetic();
   void make_networks();
@@ -143,6 +144,7 @@ class Session final : public RunEvents {
   void begin_folder();
   std::unique_ptr<TraceFile> begin_trace();
   void end_folder(const Outcome& outcome);
+  void write_end(const Outcome& outcome);
   std::map<std::string, at::Tensor> weights() const;
   void prepare_save();
   void bring_state();
@@ -181,6 +183,7 @@ class Session final : public RunEvents {
   Stopping stopping_;
   std::optional<double> best_kept_;  // the metric of checkpoints/best
   std::atomic<bool> stopped_by_rule_{false};
+  std::once_flag failed_;  // the folder says so
 
   mutable std::mutex mutex_;  // what follows
   std::map<std::string, Metric> metrics_;

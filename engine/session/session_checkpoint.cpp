@@ -22,7 +22,10 @@ namespace fs = std::filesystem;
 
 static Json versions_json() { return {{"sluice", version}, {"torch", TORCH_VERSION}}; }
 
-static void note(const std::string& text) { tell("note: " + text); }
+// Of several processes the first says it.
+void Session::note(const std::string& text) const {
+  if (ranks_->world.rank == 0) tell("note: " + text);
+}
 
 // ---- before nodes are opened --------------------------------------------------------------------
 

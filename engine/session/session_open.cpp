@@ -1,5 +1,6 @@
 // From options to a session that can run: the plan, threads, devices, networks and nodes.
 #include <ATen/Context.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,10 +35,12 @@ namespace sluice {
 
 namespace fs = std::filesystem;
 
-// Of this process: a machine's are divided among those on it.
+// Of this process: a machine's are divided among those on it, and a launcher may bind each to some.
 static int cores() {
-  const unsigned all = std::thread::hardware_concurrency();
-  return std::max(1, static_cast<int>(all) / this_world().local_size);
+  const int share = static_cast<int>(std::thread::hardware_concurrency()) / this_world().local_size;
+  cpu_set_t own;
+  const bool known = sched_getaffinity(0, sizeof own, &own) == 0;
+  return std::max(1, known ? std::min(share, CPU_COUNT(&own)) : share);
 }
 
 static int first_set(int a, std::int64_t b, int otherwise) {

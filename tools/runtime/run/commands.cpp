@@ -46,6 +46,7 @@ void print_result(const Session& session, const Outcome& outcome, const Options&
 }
 
 int print_nothing_left(const Session& session, const Options& options) {
+  if (session.ranks().world.rank > 0) return static_cast<int>(Exit::done);
   if (options.json) {
     std::ifstream in(session.out_dir() / "summary.json");
     std::cout << in.rdbuf();
