@@ -63,6 +63,12 @@ shell::Result as_ranks(const TinyTraining& t, const std::string& first, const st
                     first + ")\ncode=$?\nwait $other\necho other $?\nexit $code");
 }
 
+int count(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
 // A socket at a free port of 127.0.0.1, and the port.
 std::pair<int, std::string> bound() {
   const int s = socket(AF_INET, SOCK_STREAM, 0);
@@ -346,8 +352,32 @@ TEST_CASE("a run of several processes goes on with another number of them, to th
   const Sharded t;
   REQUIRE(t.run("--out whole").code == 0);
   REQUIRE(t.run("--processes 3 --set run.epochs=1 --out cut").code == 0);
-  REQUIRE(t.run("--processes 2 --resume cut").code == 0);
+  const auto more = t.run("--processes 2 --resume cut");
+  REQUIRE(more.code == 0);
+  CHECK_MESSAGE(count(more.err, "settings differ") == 1, more.err);
   CHECK(t.weights("cut") == t.weights("whole"));
+}
+
+TEST_CASE("a running mean is over batches, also of their shards, in any number of processes") {
+  json g = sharded_graph();
+  g["nodes"]["train"]["num_samples"] = 15;
+  g["nodes"]["often"] = {{"type", "running_mean"}, {"in", "loss"}, {"every", 1}};
+  const Sharded t(g);
+  for (const std::string processes : {"1", "2", "4"}) {
+    REQUIRE(t.run("--overwrite --out r --processes " + processes).code == 0);
+    CHECK(count(t.folder.read("r/metrics.jsonl"), "\"log\":\"often.mean\"") == 6);
+  }
+}
+
+TEST_CASE("a process that is bound to a core takes no thread for another one") {
+  const TinyTraining t;
+  const auto run = shell::run(
+      t.in_folder +
+      "core=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/self/status)\n"
+      "taskset -c $core $SLUICE run g.json --quiet --out r");
+  REQUIRE_MESSAGE(run.code == 0, run.err);
+  CHECK(t.json_of("r/summary.json").at("threads") == 1);
+  CHECK(t.json_of("r/summary.json").at("step_threads") == 1);
 }
 
 TEST_CASE("a list dealt out to shards gives the same bits with any number of processes") {
@@ -454,6 +484,9 @@ TEST_CASE("launchers' variables make a process one of several, and ranks that di
   CHECK(contains(alike.out, "other 0"));
   CHECK(t.result("two") == t.result("one"));
   CHECK(t.json_of("two/summary.json")["world"] == json{{"processes", 2}, {"launcher", "torchrun"}});
+  const auto again = both("--continue --out two", "--continue --out two");
+  CHECK_MESSAGE(again.code == 0, again.err);
+  CHECK_MESSAGE(!contains(again.out, "nothing is left"), again.out);  // which rank 0 would say
   const auto differ = both("--no-out", "--no-out --set run.seed=4");
   CHECK(differ.code == 9);
   CHECK(contains(differ.out, "other 2"));
@@ -535,6 +568,13 @@ TEST_CASE("a rank 0 that answers nothing is given up after run.join_timeout_s, a
     CHECK(r.code == 9);
     CHECK_MESSAGE(contains(r.err, "rank 0 does not answer at 127.0.0.1:" + port), r.err);
   }
+  const auto agent =
+      shell::run(t.in_folder +
+                 "export RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 "
+                 "TORCHELASTIC_USE_AGENT_STORE=True\n"
+                 "timeout -k 1 30 $SLUICE run g.json --no-out --set run.join_timeout_s=2");
+  CHECK(agent.code == 9);
+  CHECK_MESSAGE(contains(agent.err, "torchrun does not answer at 127.0.0.1:1"), agent.err);
   // A signal, once the process has connected.
   pollfd waiting{silent, POLLIN, 0};
   while (poll(&waiting, 1, 0) > 0) ::close(accept(silent, nullptr, nullptr));
@@ -596,6 +636,9 @@ TEST_CASE("a rank that is killed ends the others at once, and a resume gives the
                    "echo $((($(date +%s%N) - begin) / 1000000))");
     if (contains(run.out, "code 0")) continue;  // it was over
     ++killed;
+    if (fs::exists(t.folder.path / "r/sessions.jsonl"))
+      CHECK(count(t.folder.read("r/sessions.jsonl"), "\"event\":\"end\"") <= 1);
+    CHECK_MESSAGE(!contains(run.err, "cannot write"), run.err);
     // The launcher's code is the killed rank's own.
     CHECK_MESSAGE(contains(run.out, "code 137"), run.out, run.err);
     longest = std::max(longest,
@@ -696,4 +739,23 @@ TEST_CASE("processes that only predict write each case once") {
   CHECK(std::count(one.begin(), one.end(), '\n') == 7);
   CHECK(three == one);
   CHECK(t.json_of("three/summary.json")["samples"] == t.json_of("one/summary.json")["samples"]);
+}
+
+TEST_CASE("two samples of one file are told, also where each is another process's") {
+  const TinyTraining t;
+  for (const char* name : {"1", "2"}) {
+    const fs::path folder = t.folder.path / "data" / name;
+    fs::create_directories(folder);
+    nii::write_pair(folder / "case.nii", folder / "label.nii", {16, 16, 16}, {1, 1, 1});
+  }
+  t.folder.write("g.json", R"({ "nodes": {
+    "files": { "type": "file_patterns", "root": "data", "patterns": { "image": "*/case.nii" } },
+    "load": { "type": "load_image", "in": "files", "keys": ["image"] },
+    "save": { "type": "save_image", "in": "load", "keys": ["image"], "name_by": "file",
+              "separate_folder": false } } })");
+  for (const std::string processes : {"1", "2"}) {
+    const auto run = t.run("--out r" + processes + " --processes " + processes);
+    CHECK(run.code == 3);
+    CHECK_MESSAGE(contains(run.err, "case_trans.nii.gz is the file of two samples"), run.err);
+  }
 }
