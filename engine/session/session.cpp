@@ -127,8 +127,7 @@ bool Session::can_resume() const {
 
 // Of a rank that is gone the step and the wire's own threads hear at once, and each ends the run.
 void Session::end_folder(const Outcome& outcome) {
-  if (outcome.status != Outcome::Status::failed) return write_end(outcome);
-  std::call_once(failed_, [&] { write_end(outcome); });
+  std::call_once(ended_, [&] { write_end(outcome); });
 }
 
 void Session::write_end(const Outcome& outcome) {

@@ -183,7 +183,7 @@ class Session final : public RunEvents {
   Stopping stopping_;
   std::optional<double> best_kept_;  // the metric of checkpoints/best
   std::atomic<bool> stopped_by_rule_{false};
-  std::once_flag failed_;  // the folder says so
+  std::once_flag ended_;  // and the folder says how
 
   mutable std::mutex mutex_;  // what follows
   std::map<std::string, Metric> metrics_;
