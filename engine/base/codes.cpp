@@ -188,8 +188,8 @@ one input takes one node. To mix the samples of several sources, use one source 
 R"(The nodes behind it would have nothing to work on. Disable the sinks at the end of its stream, or
 take the nodes out.)"},
   CodeText{"SL0318", "a setting without effect",
-R"("max_bad" bounds how many samples a node may quarantine, which it does only with "on_error":
-"quarantine".)"},
+R"("max_bad" bounds how many samples a node may quarantine, each counted once however often it is bad,
+which it does only with "on_error": "quarantine".)"},
   CodeText{"SL0319", "nothing reads this node",
 R"(The node computes something for every sample, and no node takes it. Most likely the node behind it
 still reads the one in front.)"},

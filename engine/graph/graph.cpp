@@ -355,7 +355,8 @@ const Spec& run_spec() {
           .param("epochs", &RunSettings::epochs, "Training epochs.")
           .range(1, 1e9)
           .param("seed", &RunSettings::seed, "Of every random draw.")
-          .param("max_bad", &RunSettings::max_bad, "Quarantined samples before the run fails.")
+          .param("max_bad", &RunSettings::max_bad,
+                 "Quarantined samples before the run fails, each counted once.")
           .at_least(0)
           .param("threads", &RunSettings::threads, "Data threads; 0: as many as cores.")
           .range(0, 4096)

@@ -501,7 +501,8 @@ struct Settings {
             .range(0, 1024)
             .param("on_error", &Settings::on_error, "What a failing sample does.")
             .choices({"fail", "quarantine"})
-            .param("max_bad", &Settings::max_bad, "Quarantined samples before the run fails.")
+            .param("max_bad", &Settings::max_bad,
+                   "Quarantined samples before the run fails, each counted once.")
             .at_least(0)
             .param("after", &Settings::after, "The updater that a source waits for.")
             .param("every_epochs", &Settings::every_epochs, "How often a source with after runs.")

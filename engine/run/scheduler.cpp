@@ -133,6 +133,7 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
         first_epoch_[s] =
             turnstile_->sequence().epochs_before(static_cast<int>(s), options_.resume.turn);
   }
+  take_over_quarantined();
   machine_ = std::make_unique<Machine>(options_);
   auto start = [this](LaneKind kind, Stream* stream) {
     return [this, kind, stream] {
@@ -433,19 +434,40 @@ static std::size_t budget_of(const GraphNode& node, const RunSettings& run) {
       std::max<std::int64_t>(0, node.max_bad >= 0 ? node.max_bad : run.max_bad));
 }
 
-// Which sample is one too many must not depend on which was read first, so the epoch's end says
-// it. A node that fails on everything is not waited for.
+// A sample that is bad in every epoch counts once. Which one is one too many must not depend on
+// which was read first, so the epoch's end says it. A node that fails on everything is not waited
+// for.
 bool Scheduler::quarantine(Quarantined what, Exit exit, int node) {
   const std::size_t budget =
       budget_of(*plan_.nodes[static_cast<std::size_t>(node)].graph, plan_.graph->run);
   {
     std::lock_guard lock(mutex_);
     auto& bad = bad_[static_cast<std::size_t>(node)];
-    if (bad.size() >= 2 * budget) return false;
-    bad.push_back({what, exit});
+    const auto known = bad.find(what.item);
+    if (known == bad.end() && bad.size() >= 2 * budget) return false;
+    if (known == bad.end() || what.stamp < known->second.what.stamp)
+      bad.insert_or_assign(what.item, Bad{what, exit});
   }
   guard(node, what.stamp, [&] { events_.quarantined(what); });
   return true;
+}
+
+// What was bad in the epochs that are over; the samples of the others come again.
+void Scheduler::take_over_quarantined() {
+  for (const Quarantined& q : options_.quarantined) {
+    const std::size_t stream = q.stamp.stream;
+    if (stream >= first_epoch_.size() || q.stamp.epoch >= first_epoch_[stream]) continue;
+    for (std::size_t i = 0; i < plan_.nodes.size(); ++i)
+      if (plan_.nodes[i].path() == q.node) bad_[i].emplace(q.item, Bad{q, Exit::data});
+  }
+}
+
+std::vector<Quarantined> Scheduler::quarantined() const {
+  std::lock_guard lock(mutex_);
+  std::vector<Quarantined> all;
+  for (const auto& of_node : bad_)
+    for (const auto& [item, bad] : of_node) all.push_back(bad.what);
+  return all;
 }
 
 // At an epoch's end. The work of a run's nodes goes on in bodies of its last, so their budgets wait
@@ -464,7 +486,7 @@ void Scheduler::judge(int node, std::uint32_t epoch) {
   std::vector<Bad> bad;
   {
     std::lock_guard lock(mutex_);
-    for (const Bad& b : bad_[static_cast<std::size_t>(node)])
+    for (const auto& [item, b] : bad_[static_cast<std::size_t>(node)])
       if (b.what.stamp.epoch <= epoch) bad.push_back(b);
   }
   if (bad.size() <= budget) return;

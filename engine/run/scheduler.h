@@ -60,6 +60,7 @@ struct Ledger {
 struct Quarantined {
   std::string node, sample, message;
   Stamp stamp;
+  std::string item;  // which of the data it is: the same in every epoch
 };
 
 // What a run tells while it runs. Calls come from any thread, one at a time for one node.
@@ -101,6 +102,7 @@ struct RunOptions {
   int rank = 0, processes = 1;              // which items are this one's (group/shards.h)
   Device* device = nullptr;                 // the copy and the step lane queue their work on it
   std::function<void(LaneKind)> on_thread;  // once on every thread, before it runs a body
+  std::vector<Quarantined> quarantined;     // of a run that is resumed
 };
 
 struct Outcome {
@@ -127,6 +129,7 @@ class Scheduler {
   // Every node's counters now; once the run has ended, as they stood before what was left in
   // flight was let go of. From any thread.
   std::vector<Reading> readings() const;
+  std::vector<Quarantined> quarantined() const;  // each sample once a node, as it was first
   std::int64_t began_ns() const { return begin_ns_; }
   // Who holds the networks that learn; nullopt without any, and when all turns have ended.
   std::optional<Turn> turn() const;
@@ -148,6 +151,7 @@ class Scheduler {
   bool halted() const { return failed() || closing_.load(std::memory_order_relaxed); }
   bool cutting() const { return cut_.load(std::memory_order_relaxed); }
   void fail(Failure failure);
+  void take_over_quarantined();
   bool quarantine(Quarantined what, Exit exit, int node);  // false: far over the budget
   void judge(const PlanNode& ended, std::uint32_t epoch);  // of budgets, at an epoch's end
   void judge(int node, std::uint32_t epoch);
@@ -182,10 +186,10 @@ class Scheduler {
     Quarantined what;
     Exit exit;
   };
-  std::vector<std::vector<Bad>> bad_;       // by node
-  std::unique_ptr<Turnstile> turnstile_;    // null where nothing trains
-  std::vector<int> position_in_run_;        // by node
-  std::vector<std::uint32_t> first_epoch_;  // by stream
+  std::vector<std::map<std::string, Bad>> bad_;  // by node and item, each as it was first
+  std::unique_ptr<Turnstile> turnstile_;         // null where nothing trains
+  std::vector<int> position_in_run_;             // by node
+  std::vector<std::uint32_t> first_epoch_;       // by stream
   std::unique_ptr<Machine> machine_;
   std::vector<std::unique_ptr<Station>> stations_;
   std::atomic<std::int64_t> begin_ns_{0}, end_ns_{0};

@@ -176,7 +176,8 @@ class Station {
   void note_slow(Firing& firing, std::int64_t ns);
   void trace(Firing& firing, std::int64_t start, std::int64_t end);
   void trace_link(const Stamp& stamp, const Stamp& from);
-  const std::string* failed_body(const Firing& firing, Cause why);
+  std::string item_of(const Job& job) const;
+  const std::string* failed_body(const Job& job, Cause why);
   const PlanNode& to_blame(std::string& why) const;
   const std::string* verdict(const Firing& firing, bool emitted) const;
   void remember(Job& job);

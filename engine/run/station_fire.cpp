@@ -346,15 +346,29 @@ const PlanNode& Station::to_blame(std::string& why) const {
   return node(blamed.first);
 }
 
+// Which of the data a firing is about: the item, and its child where a node made several. Batches
+// have other members in every epoch, and a source that failed has not said it: each is one of its
+// own.
+std::string Station::item_of(const Job& job) const {
+  if (job.inputs.empty() || job.inputs.front().size() != 1) return job.stamp.str();
+  const Packet& packet = job.inputs.front().front();
+  if (packet.weight != 1) return job.stamp.str();
+  std::string text = std::to_string(packet.item);
+  for (int d = 0; d < packet.stamp.depth; ++d) text += '.' + std::to_string(packet.stamp.path[d]);
+  return text;
+}
+
 // Quarantined, or the run has failed.
-const std::string* Station::failed_body(const Firing& firing, Cause why) {
+const std::string* Station::failed_body(const Job& job, Cause why) {
+  const Firing& firing = job.firing;
   const std::string names = names_of(plan_, firing);
   const Stamp& stamp = firing.stamp();
   const PlanNode& who = to_blame(why.text);
   // An updater's NaN may have reached the weights; a reader's is the sample's own.
   const bool not_finite = why.exit == Exit::non_finite && plan_.spec->access != Access::update;
   if (plan_.graph->on_error == OnError::quarantine && (why.is_of_sample() || not_finite) &&
-      scheduler_.quarantine({who.path(), names, why.text, stamp}, why.exit, scheduler_.index(who)))
+      scheduler_.quarantine({who.path(), names, why.text, stamp, item_of(job)}, why.exit,
+                            scheduler_.index(who)))
     return reasons::quarantined;
   scheduler_.fail({why.exit, why.text, who.path(), names, stamp, who.graph->place});
   return nullptr;
@@ -379,7 +393,7 @@ const std::string* Station::attempt(Job& job, std::int64_t start) {
   auto& outs = firing.outs();
   const auto first =
       std::find_if(outs.begin(), outs.end(), [](const Firing::Out& o) { return !!o.sample; });
-  const std::string* skip = ok ? verdict(firing, first != outs.end()) : failed_body(firing, why);
+  const std::string* skip = ok ? verdict(firing, first != outs.end()) : failed_body(job, why);
   if (ok && !skip && plan_.is_source() && first != outs.end() && !is_mine(job.stamp))
     skip = reasons::elsewhere;
   if (ok && !job.inputs.empty() && !job.inputs.front().empty() &&

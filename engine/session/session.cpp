@@ -40,6 +40,7 @@ Outcome Session::run() {
   if (options_.guest) o.first_epoch = options_.guest->to->begin().epoch;
   o.seed = static_cast<std::uint64_t>(graph_->run.seed);
   o.resume = resume_;
+  o.quarantined = bad_before_;
   o.rank = ranks_->world.rank;
   o.processes = ranks_->world.size;
   o.device = find_device().get();

@@ -112,6 +112,25 @@ void Session::take_step_threads(const RunId& before) {
 
 // ---- after that ---------------------------------------------------------------------------------
 
+static Json json_of(const std::vector<Quarantined>& bad) {
+  Json all = Json::array();
+  for (const Quarantined& q : bad)
+    all.push_back(
+        {{"node", q.node}, {"item", q.item}, {"stream", q.stamp.stream}, {"epoch", q.stamp.epoch}});
+  return all;
+}
+
+static std::vector<Quarantined> quarantined_from(const Json& all) {
+  std::vector<Quarantined> bad;
+  for (const Json& q : all)
+    bad.push_back({.node = q.at("node"),
+                   .sample = "",
+                   .message = "a sample was bad before the run was resumed",
+                   .stamp = Stamp::first(q.at("stream"), q.at("epoch"), 0),
+                   .item = q.at("item")});
+  return bad;
+}
+
 void Session::resume() {
   if (folder_ || checkpoint_) files_ = source_files();  // else nobody will ask
   if (!checkpoint_) return;
@@ -141,6 +160,8 @@ void Session::resume() {
     if (c.state.contains("stopping")) stopping_.load(c.state["stopping"]);
     if (const Json best = c.state.value("best_kept", Json()); !best.is_null()) best_kept_ = best;
   }
+  if (ranks_->world.rank == 0)  // each rank counts its own, and the checkpoint is rank 0's
+    bad_before_ = quarantined_from(c.state.value("quarantined", Json::array()));
   if (c.state.at("seed") != graph_->run.seed)
     refuse("was made with run.seed " + c.state.at("seed").dump() + ", this graph has " +
            std::to_string(graph_->run.seed));
@@ -267,6 +288,7 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
     for (auto& [key, t] : state.tensors) c.optimizer[n.path() + ":" + key] = t;
     nodes[n.path()] = state.values;
   }
+  const auto bad = scheduler_->quarantined();
   std::lock_guard lock(mutex_);
   const RunFolder::Lengths lengths = folder_->lengths();
   Json metrics = Json::object();
@@ -291,6 +313,7 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
              {"nodes", nodes},
              {"metrics", metrics},
              {"stopping", stopping_.save()},
+             {"quarantined", json_of(bad)},
              {"best_kept", best_kept_ ? Json(*best_kept_) : Json()},
              {"metrics_bytes", lengths.metrics},
              {"quarantine_bytes", lengths.quarantine}};

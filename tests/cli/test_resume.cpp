@@ -495,6 +495,7 @@ TEST_CASE("quarantine.jsonl of a resumed run has each bad sample once, as an unb
   fs::resize_file(f.path / "data/images/a1.nii", 1000);
   json g = json::parse(packaged_training);
   g["run"] = {{"epochs", 3}, {"seed", 1}, {"checkpoint", {{"every_epochs", 1}}}};
+  g["run"]["max_bad"] = 1;
   for (const char* load : {"load", "vload"}) g["nodes"][load]["on_error"] = "quarantine";
   f.write("g.json", g.dump());
   const auto whole = sh("$SLUICE run g.json --quiet --out a && sort a/quarantine.jsonl");
@@ -508,4 +509,11 @@ TEST_CASE("quarantine.jsonl of a resumed run has each bad sample once, as an unb
   INFO(resumed.err);
   CHECK(resumed.code == 0);
   CHECK(resumed.out == whole.out);
+  // One bad sample is allowed, in however many epochs; the one before the resume counts.
+  fs::resize_file(f.path / "data/images/a2.nii", 1000);
+  const auto one_more =
+      sh("rm -r a/checkpoints/last a/checkpoints/epoch_0000[23]\n"
+         "$SLUICE run --resume a --quiet");
+  CHECK(one_more.code == 3);
+  CHECK(contains(one_more.err, "(more than the 1 allowed)"));
 }

@@ -630,6 +630,65 @@ TEST_CASE("the quarantine budget is judged in stamp order at the epoch's end") {
   }
 }
 
+TEST_CASE("a sample that is bad in every epoch counts once against the budget") {
+  for (const int allowed : {3, 4}) {
+    CAPTURE(allowed);
+    Builder b;
+    b.graph.run.epochs = 5;
+    const int s = b.source("s", 20);
+    const int crop = b.add("crop", expand_spec(),
+                           [](Firing& f) {
+                             for (std::uint64_t i = 0; i < 2; ++i) f.emit(Sample(f.in().value));
+                           },
+                           {{s, 0}}, {{"n", 2}});
+    const int x = b.add("x", plain("x"),
+                        [](Firing& f) {
+                          if (f.in().value % 10 == 2) throw DataError("bad");  // two, of two crops
+                          f.emit_ptr(f.ptr());
+                        },
+                        {{crop, 0}});
+    b.graph.nodes[static_cast<std::size_t>(x)].on_error = OnError::quarantine;
+    b.graph.nodes[static_cast<std::size_t>(x)].max_bad = allowed;
+    const Outcome o = run(b, 4);
+    CHECK(o.status == (allowed == 4 ? Outcome::Status::done : Outcome::Status::failed));
+    if (allowed == 3) CHECK(o.failure.stamp.str() == "0/0/12.1");
+  }
+}
+
+TEST_CASE("of a batch nobody knows which member is bad, so it counts in every epoch") {
+  Training t(4, 3, 2);
+  t.in_fwd = [](Firing& f) {
+    if (f.stamp().index == 1) throw DataError("bad");
+  };
+  t.b.graph.nodes[static_cast<std::size_t>(t.fwd)].on_error = OnError::quarantine;
+  const auto status_with = [&](int allowed) {
+    t.b.graph.nodes[static_cast<std::size_t>(t.fwd)].max_bad = allowed;
+    return run(t.b, 2).status;
+  };
+  CHECK(status_with(3) == Outcome::Status::done);
+  CHECK(status_with(2) == Outcome::Status::failed);
+}
+
+TEST_CASE("a run that is resumed knows which samples were bad in the epochs before") {
+  const auto status_after = [](const std::string& item, std::uint32_t epoch) {
+    Training t(4, 3);
+    t.in_fwd = [](Firing& f) {
+      if (f.in().members.front() == 1) throw DataError("bad");
+    };
+    t.b.graph.nodes[static_cast<std::size_t>(t.fwd)].on_error = OnError::quarantine;
+    t.b.graph.nodes[static_cast<std::size_t>(t.fwd)].max_bad = 1;
+    REQUIRE(t.b.plan(2));
+    RunOptions options;
+    options.resume.turn = 1;
+    options.quarantined = {{"fwd", "", "", Stamp::first(0, epoch, 0), item}};
+    Scheduler* running = nullptr;
+    return run_planned(t.b, running, options).status;
+  };
+  CHECK(status_after("1", 0) == Outcome::Status::done);
+  CHECK(status_after("3", 0) == Outcome::Status::failed);
+  CHECK(status_after("3", 1) == Outcome::Status::done);  // of the epoch that begins anew
+}
+
 TEST_CASE("a run that stands still fires nothing while it is taken down") {
   Builder b;
   std::atomic<int> fired{0};
