@@ -100,10 +100,7 @@ Names drawn(const std::vector<std::string>& cases, const NnunetSplit& which) {
 Names chosen(const NnunetFolder& folder, const std::vector<std::string>& cases,
              const NnunetSplit& which) {
   const Names all(cases.begin(), cases.end());
-  if (which.split == "test") return all;
-  if (which.fold < 0 && which.split == "validation")
-    throw DataError("without a fold there is no validation");
-  if (which.fold < 0) return all;
+  if (which.split == "test" || which.fold < 0) return all;
   const fs::path file = folder.root / "splits_final.json";
   return fs::exists(file) ? listed(file, which, all) : drawn(cases, which);
 }

@@ -38,7 +38,8 @@ inline constexpr const char* nnunet_entry =
 
 struct NnunetSplit {
   std::string split = "training";  // "training", "validation" or "test" (imagesTs, no labels)
-  std::int64_t fold = 0;           // which of the folds is the validation; below 0: none is
+  std::int64_t fold = 0;           // which of the folds is the validation; below 0: nnU-Net's
+                                   // "all", which trains and validates on all cases
   std::int64_t folds = 5;
 };
 

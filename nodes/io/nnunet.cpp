@@ -39,7 +39,8 @@ struct Nnunet final : ListSource<Nnunet> {
         .param("label_key", &Params::label_key, "The field of the label.")
         .param("fold", &Params::fold,
                "Which fold is the validation: of splits_final.json where it stands beside "
-               "dataset.json, else of nnU-Net's own split. -1: none, train on all.")
+               "dataset.json, else of nnU-Net's own split. -1: nnU-Net's \"all\", which trains and "
+               "validates on all cases.")
         .at_least(-1)
         .param("folds", &Params::folds, "How many there are without splits_final.json.")
         .at_least(2);

@@ -36,6 +36,10 @@ TEST_CASE("the recipe's graphs train, validate and resume to the bit") {
   CHECK(w.run("run out/3d_fullres.json --resume half --set vars.epochs=2" + few).code == 0);
   CHECK(json::parse(w.folder.read("half/summary.json"))["weights_sha256"] == bits);
   w.train("out/2d.json", "flat");
+  // nnU-Net's fold "all": each case is trained on, and is validated as a whole.
+  w.train("out/2d.json", "all", "--set vars.fold=-1");
+  for (int i = 0; i < 6; ++i)
+    CHECK(std::filesystem::exists(w.at("all/validation/case_" + std::to_string(i) + ".nii")));
 }
 
 // In both kinds of labels: what is ignored is told apart from background, and is no class.
@@ -377,6 +381,24 @@ TEST_CASE("new postprocessing of regions scores regions, and changes nothing whe
   CHECK(none.code == 0);
   CHECK(contains(none.out, "nothing is better"));
   CHECK_FALSE(contains(none.out, "keep_largest"));
+}
+
+TEST_CASE(
+    "a case without foreground scores 0 where some is predicted, and else not, as nnU-Net's") {
+  Workplace w;
+  w.make();
+  leave_runs(w, false);
+  const auto clear = [&](const std::filesystem::path& file) {
+    nii::write(file, {14, 16, 15}, {1, 1, 1}, [](int, int, int) { return 0.0f; });
+  };
+  clear(w.at("data/labelsTr/case_0.nii"));
+  CHECK(contains(w.run("new postprocessing runs").err, " 0.8333"));  // of six the other five are 1
+  for (int fold = 0; fold < 3; ++fold)
+    clear(w.at("runs/fold=" + std::to_string(fold) + "/validation/case_0.nii"));
+  const auto both = w.run("new postprocessing runs");
+  CHECK(both.code == 0);
+  CHECK(contains(both.err, " 1.0000"));
+  CHECK_FALSE(contains(both.err, " 0.8333"));
 }
 
 TEST_CASE("new postprocessing says what it misses") {

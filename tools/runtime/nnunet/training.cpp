@@ -57,7 +57,8 @@ class TrainingGraph {
   "desc": {},
   "vars": {{
     "root": {},
-    // Which fold validates: --set vars.fold=1, or all of them by --each vars.fold=0,1,2,3,4
+    // Which fold validates: --set vars.fold=1, or all of them by --each vars.fold=0,1,2,3,4; -1 is
+    // nnU-Net's "all", which trains and validates on all cases.
     "fold": 0,
 {}    "patch": {}, "batch": {},
     // Of {} batches; fewer by --set vars.epochs=100, and the learning rate follows.
@@ -311,7 +312,10 @@ class TrainingGraph {
       dice.update({{"include_background", false}, {"num_classes", std::ssize(d_.classes()) + 1}});
     }
     if (d_.ignore) dice["ignore_index"] = ignored();
-    nodes.add("dice", dice);
+    nodes.add(
+        "dice", dice,
+        "A class that a case's label lacks does not count. `sluice report` counts it as nnU-Net "
+        "does: 0 where it is predicted.");
     return "\n    // The fold's cases as a whole, on their own grids, when all is trained.\n" +
            nodes.text("    ");
   }
