@@ -95,16 +95,18 @@ at::Tensor filled_convolution(const at::Tensor& x, const at::Tensor& weight,
 std::pair<at::Tensor, at::Tensor> filled_convolution_backward(const at::Tensor& grad,
                                                               const at::Tensor& x,
                                                               const at::Tensor& weight,
-                                                              const ConvSpec& spec, bool wanted) {
+                                                              const ConvSpec& spec, bool wanted,
+                                                              bool trains) {
   const at::ScalarType type = type_of_product(x);
   const at::Tensor g = with_channels(grad.to(type), out_of(weight, spec));
   const auto [dx, dw, db] = at::convolution_backward(
       g, with_channels(x.to(type), into(weight, spec)), weight.to(type), std::nullopt, spec.stride,
       spec.padding, dilations_of(spec), spec.transposed, spec.output_padding, spec.groups,
-      {wanted, true, false});
+      {wanted, trains, false});
   const std::int64_t rows = spec.transposed ? spec.in : spec.out,
                      columns = (spec.transposed ? spec.out : spec.in) / spec.groups;
-  return {wanted ? dx.narrow(1, 0, spec.in) : dx, dw.narrow(0, 0, rows).narrow(1, 0, columns)};
+  return {wanted ? dx.narrow(1, 0, spec.in) : dx,
+          trains ? dw.narrow(0, 0, rows).narrow(1, 0, columns) : dw};
 }
 
 Step::Size ConvStep::output_size(const std::vector<Size>& in) const {
@@ -203,29 +205,29 @@ at::Tensor ConvStep::forward(Frame& f) const {
 void ConvStep::backward(Frame& f, const at::Tensor& grad) const {
   const at::Tensor& x = f.values[inputs[0]];
   const ConvWeights& w = weights_of(f, *this);
-  const bool wanted = f.wants[inputs[0]];
+  const bool wanted = f.wants[inputs[0]], trains = f.trains[weight];
   if (w.way == ConvWay::direct) {
-    f.add_parameter_grad(weight, direct_weight_grad(spec, x, grad, w.products));
+    if (trains) f.add_parameter_grad(weight, direct_weight_grad(spec, x, grad, w.products));
     if (wanted) {  // a gradient that another step has left for the input is added in the same pass
       at::Tensor dx = at::empty_like(x);
       gather(f, true, grad, {}, f.grads[inputs[0]], dx);
       f.grads[inputs[0]] = dx;
     }
   } else if (w.way == ConvWay::matmul) {
-    f.add_parameter_grad(weight, matmul_conv_weight_grad(spec, x, grad));
+    if (trains) f.add_parameter_grad(weight, matmul_conv_weight_grad(spec, x, grad));
     at::Tensor& dx = f.grads[inputs[0]];  // added to what is there, as above
     if (wanted)
       dx = matmul_conv_input_grad(spec, grad, f.weight(weight), x, dx).to(x.scalar_type());
   } else if (w.way == ConvWay::thin) {
-    f.add_parameter_grad(weight, thin_conv_weight_grad(spec, x, grad));
+    if (trains) f.add_parameter_grad(weight, thin_conv_weight_grad(spec, x, grad));
     if (wanted) f.add_grad(inputs[0], f.net->laid_out(thin_conv_input_grad(spec, grad, w.cast)));
-  } else {
-    const auto [dx, dw] =
-        filled_convolution_backward(of_layout(f, grad), of_layout(f, x), w.cast, spec, wanted);
-    f.add_parameter_grad(weight, dw.contiguous());
+  } else if (wanted || trains) {
+    const auto [dx, dw] = filled_convolution_backward(of_layout(f, grad), of_layout(f, x), w.cast,
+                                                      spec, wanted, trains);
+    if (trains) f.add_parameter_grad(weight, dw.contiguous());
     if (wanted) f.add_grad(inputs[0], f.net->laid_out(dx.to(x.scalar_type())));
   }
-  if (bias >= 0) f.add_parameter_grad(bias, channel_sums(grad));
+  if (bias >= 0 && f.trains[bias]) f.add_parameter_grad(bias, channel_sums(grad));
   if (silent_bias >= 0) f.add_parameter_grad(silent_bias, at::zeros_like(f.weight(silent_bias)));
   if (inputs.size() > 1) f.add_grad(inputs[1], grad);
 }

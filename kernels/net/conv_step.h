@@ -46,14 +46,16 @@ at::Tensor as_laid_out(const at::Tensor& t, at::MemoryFormat layout);
 // that take several times as long.
 at::Tensor filled_up(const at::Tensor& weight);
 
-// LibTorch's convolution and its gradients (of x where that is wanted, and of the weight) with a
-// weight that may be filled_up(); x, grad and what comes out have the channels of `spec`.
+// LibTorch's convolution and its gradients (of x where that is wanted, of the weight where that
+// trains) with a weight that may be filled_up(); x, grad and what comes out have the channels of
+// `spec`.
 at::Tensor filled_convolution(const at::Tensor& x, const at::Tensor& weight,
                               const std::optional<at::Tensor>& bias, const ConvSpec& spec);
 std::pair<at::Tensor, at::Tensor> filled_convolution_backward(const at::Tensor& grad,
                                                               const at::Tensor& x,
                                                               const at::Tensor& weight,
-                                                              const ConvSpec& spec, bool wanted);
+                                                              const ConvSpec& spec, bool wanted,
+                                                              bool trains = true);
 
 // LibTorch's convolution, in the type of x; weight and bias may have another. In 16 bits images no
 // wider than four voxels are computed in float32 on the host, and rounded.

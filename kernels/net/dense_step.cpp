@@ -40,7 +40,7 @@ void LinearStep::backward(Frame& f, const at::Tensor& grad) const {
   const at::Tensor& x = f.values[inputs[0]];
   const at::Tensor g = rows_of(grad);
   f.add_matrix_grad(weight, g, rows_of(x));
-  if (bias >= 0) f.add_parameter_grad(bias, g.sum(0, false, at::kFloat));
+  if (bias >= 0 && f.trains[bias]) f.add_parameter_grad(bias, g.sum(0, false, at::kFloat));
   if (f.wants[inputs[0]])
     f.add_grad(inputs[0], at::mm(g, matrix(f, grad.scalar_type())).view(x.sizes()));
 }

@@ -30,6 +30,7 @@ void Frame::add_grad(int value, const at::Tensor& grad) {
 }
 
 void Frame::add_parameter_grad(int parameter, const at::Tensor& grad) {
+  if (!trains[parameter]) return;
   at::Tensor& sum = (*parameter_grads)[parameter];
   const at::Tensor wide = grad.to(at::kFloat);
   if (!sum.defined())
@@ -39,6 +40,7 @@ void Frame::add_parameter_grad(int parameter, const at::Tensor& grad) {
 }
 
 void Frame::add_matrix_grad(int parameter, const at::Tensor& grad, const at::Tensor& rows) {
+  if (!trains[parameter]) return;
   add_product(grad, rows, (*parameter_grads)[parameter]);
 }
 

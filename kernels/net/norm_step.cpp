@@ -159,7 +159,7 @@ void NormActStep::backward(Frame& f, const at::Tensor& grad) const {
     f.add_parameter_grad(beta, g.beta);
   }
   // With running statistics nothing takes the convolution's bias away again.
-  if (p.frozen && bias >= 0) f.add_parameter_grad(bias, channel_sums(g.input));
+  if (p.frozen && bias >= 0 && f.trains[bias]) f.add_parameter_grad(bias, channel_sums(g.input));
   if (inputs.size() > 1) f.add_grad(inputs[1], grad);
 }
 

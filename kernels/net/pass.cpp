@@ -133,7 +133,6 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
   plan();
   timed_ = x[0].is_cpu();
   if (keep) open_ = std::make_unique<OpenPass>(net.prepared_);
-  const std::vector<bool> wants = wanted(x);
   frames_.resize(frame_count() * stages_.all.size());
   stores_.resize(frames_.size());
   for (std::size_t n = 0; n < frames_.size(); ++n) {
@@ -147,8 +146,11 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
     f.leads = lanes_ > 1 || !away(static_cast<int>(i));
     f.first_sample = bounds_[i];
     f.key = key;
-    f.wants = wants;
   }
+  std::vector<bool> needed;
+  for (const at::Tensor& t : x) needed.push_back(t.requires_grad());
+  for (const auto& p : net.parameters) needed.push_back(p.tensor.requires_grad());
+  want(needed);
 }
 
 Pass::~Pass() = default;
@@ -174,16 +176,23 @@ std::shared_ptr<const Replica> Pass::own() {
   return kept.replica;
 }
 
-// A value has a gradient where an input that wants one, or a parameter, has a part in it.
-std::vector<bool> Pass::wanted(const Tensors& x) const {
-  std::vector<bool> wants(static_cast<std::size_t>(net_.values), false);
-  for (std::size_t i = 0; i < x.size(); ++i) wants[i] = x[i].requires_grad();
+// By input, then by parameter: whose gradient is needed. A value's is where one of these has a part
+// in it.
+void Pass::want(const std::vector<bool>& needed) {
+  const auto parameters = needed.begin() + std::ssize(input_sizes_);
+  const std::vector<bool> trains(parameters, needed.end());
+  std::vector<bool> wants(needed.begin(), parameters);
+  wants.resize(static_cast<std::size_t>(net_.values), false);
   for (const auto& s : net_.steps) {
-    bool any = !s->parameters().empty();
+    bool any = false;
+    for (const int p : s->parameters()) any = any || trains[p];
     for (const int v : s->inputs) any = any || wants[v];
     wants[s->output] = any;
   }
-  return wants;
+  for (Frame& f : frames_) {
+    f.wants = wants;
+    f.trains = trains;
+  }
 }
 
 // Whether the batch does so little with many weights that threads with samples of their own would
@@ -476,7 +485,8 @@ void Pass::count_kept(const Frame& f, int stage) const {
   }
 }
 
-Pass::Tensors Pass::backward(const Tensors& grads) {
+Pass::Tensors Pass::backward(const Tensors& grads, const std::vector<bool>& needed) {
+  want(needed);
   parameter_grads_.assign(workers(), std::vector<at::Tensor>(net_.parameters.size()));
   const at::Device device = results_[0].device();
   listen();
@@ -568,7 +578,7 @@ void Pass::backward_frame(std::size_t frame, int stage, int t, const Tensors& gr
     const at::Tensor g = f.grads[s.output];
     const auto since = Costs::Clock::now();
     bring_back(i, f);
-    if (g.defined()) {
+    if (g.defined() && f.wants[s.output]) {
       prepare_backward(s, f);
       s.backward(f, g);
       if (timed_) net_.costs_->add_backward(n, since);
@@ -708,7 +718,11 @@ struct NetBackward final : torch::autograd::Node {
   std::string name() const override { return "NetBackward"; }
   torch::autograd::variable_list apply(torch::autograd::variable_list&& grads) override {
     TORCH_CHECK(pass, "backward through a network a second time");
-    return std::exchange(pass, nullptr)->backward(grads);
+    // An optimizer of another network asks for the inputs' alone.
+    std::vector<bool> needed;
+    for (std::uint32_t i = 0; i < num_outputs(); ++i)
+      needed.push_back(task_should_compute_output(i));
+    return std::exchange(pass, nullptr)->backward(grads, needed);
   }
   void release_variables() override { pass.reset(); }
 };

@@ -37,9 +37,9 @@ class Pass {
        std::uint64_t key);
   ~Pass();
   Tensors forward(const Tensors& x);
-  // The gradients of the inputs (where wanted) and of every parameter, from those of the outputs;
-  // undefined ones stand for zero.
-  Tensors backward(const Tensors& grads);
+  // The gradients of the inputs, then of the parameters, that are needed, from those of the
+  // outputs; undefined ones stand for zero.
+  Tensors backward(const Tensors& grads, const std::vector<bool>& needed);
 
   // Of the last pass with a backward one; null: there was none.
   static const std::vector<Step::Size>* planned_sizes(const Net& net) {
@@ -91,7 +91,7 @@ class Pass {
   void backward_frame(std::size_t frame, int stage, int thread, const Tensors& grads);
   void listen();
   void pass_step(int step);
-  std::vector<bool> wanted(const Tensors& x) const;
+  void want(const std::vector<bool>& needed);
   void count_kept(const Frame& f, int stage) const;
 
   at::Tensor room(const std::vector<std::int64_t>& size, at::Device device) const;

@@ -39,6 +39,7 @@ struct Frame {
   std::vector<at::Tensor>* parameter_grads = nullptr;
   std::vector<at::Tensor> results;  // where the outputs go, float32
   std::vector<bool> wants;          // by value: its gradient is needed
+  std::vector<bool> trains;         // by parameter: the same
   bool training = false;            // batch statistics, dropout
   bool keep = false;                // a backward pass will follow
   bool leads = true;                // running statistics follow it, and not another device's part

@@ -28,7 +28,7 @@ static at::Tensor of_its_own(const at::Tensor& grad) {
 }
 
 bool TorchStep::wanted(const Frame& f, std::size_t i) const {
-  return i >= inputs.size() || f.wants[inputs[i]];
+  return i < inputs.size() ? f.wants[inputs[i]] : f.trains[weights[i - inputs.size()]];
 }
 
 at::Tensor TorchStep::forward(Frame& f) const {

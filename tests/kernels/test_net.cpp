@@ -4,6 +4,9 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <atomic>
 
 #include "engine/base/error.h"
 #include "kernels/net/blocks.h"
@@ -142,6 +145,38 @@ TEST_CASE("any operation of LibTorch has LibTorch's gradients, parameters' too, 
   at::set_num_threads(1);
   const at::NoGradGuard no_grad;
   CHECK(close(net.forward({image(5, 2)}, 1, false, 0)[0], formula({image(5, 2)})));
+}
+
+TEST_CASE("only the gradients that somebody needs are computed, and they are the same") {
+  Net net = made(2, 2, [](Scope s, Value x) {
+    const int scale = s.parameter("scale", {1, 8, 1, 1}, Init::normal(1));
+    Value y = norm(s / "n", conv(s / "c", x, 8, {.normed = true}), {.kind = Norm::batch});
+    y = prelu(s / "a", y)
+            .op("scaled", [](In t) { return at::tanh(t[0]) * t[1]; }, {.parameters = {scale}});
+    return Values{linear(s / "l", global_avg_pool(conv(s / "d", y, 3, {})), 2)};
+  });
+  const at::Tensor x = image(5, 2).requires_grad_();
+  Tensors weights;
+  for (const auto& p : net.parameters) weights.push_back(p.tensor);
+  std::atomic<std::size_t> computed = 0;  // of the weights' gradients
+  const auto gradients = [&](const Tensors& needed) {
+    computed = 0;
+    const at::Tensor y = net.forward({x}, 1, true, 5)[0];
+    const ReadyScope scope(
+        [&](const at::Tensor&, const at::Tensor& gradient) { computed += gradient.defined(); });
+    return torch::autograd::grad({(y * y).sum()}, needed);
+  };
+  Tensors everything = weights;
+  everything.push_back(x);
+  const auto all = gradients(everything);
+  CHECK(computed == weights.size());
+  const auto of_weights = gradients(weights);
+  for (std::size_t i = 0; i < weights.size(); ++i) CHECK(at::equal(of_weights[i], all[i]));
+  CHECK(at::equal(gradients({x})[0], all.back()));  // for a network before this one
+  CHECK(computed == 0);
+  for (at::Tensor& weight : weights) weight.requires_grad_(false);
+  CHECK(at::equal(gradients({x})[0], all.back()));
+  CHECK(computed == 0);
 }
 
 TEST_CASE("operations of LibTorch work on several places, each with copies of its own") {
