@@ -96,7 +96,11 @@ inline const std::vector<std::string> slide_compressions{"jpeg", "deflate", "lzw
 
 // Fills `rows` rows of `columns` pixels from row `top` on; called from the top down, once a row.
 using SlideRows = std::function<void(std::int64_t top, std::int64_t rows, std::uint8_t* pixels)>;
-// A BigTIFF where the pixels may need it. Never holds more than a row of tiles of each level; the
+// Whether its tiles, which are whole at the edges too, may not fit into the 4 GiB of a classic
+// TIFF.
+bool needs_big_tiff(std::int64_t rows, std::int64_t columns, std::int64_t channels,
+                    const SlideFormat& format);
+// A BigTIFF where it needs one. Never holds more than a row of tiles of each level; the
 // smaller levels wait in files beside it. See file_io.h for what a failure leaves behind.
 void write_slide(const std::filesystem::path& path, std::int64_t rows, std::int64_t columns,
                  std::int64_t channels, const SlideFormat& format, const SlideRows& fill);

@@ -40,6 +40,20 @@ struct Size {
   std::int64_t rows, columns;
 };
 
+// Whether the format has another level behind these.
+bool has_more(const std::vector<Size>& levels, const SlideFormat& f) {
+  return f.levels > 0 ? std::ssize(levels) < f.levels
+                      : std::max(levels.back().rows, levels.back().columns) > f.tile;
+}
+
+// All of them, or as many as the pixels can be halved.
+std::vector<Size> level_sizes(std::int64_t rows, std::int64_t columns, const SlideFormat& f) {
+  std::vector<Size> levels{{rows, columns}};
+  while (has_more(levels, f) && std::min(levels.back().rows, levels.back().columns) > 1)
+    levels.push_back({levels.back().rows / 2, levels.back().columns / 2});
+  return levels;
+}
+
 void set_tags(TIFF* t, const Size& size, std::int64_t channels, const SlideFormat& f,
               std::size_t level) {
   TIFFSetField(t, TIFFTAG_SUBFILETYPE, level > 0 ? FILETYPE_REDUCEDIMAGE : 0);
@@ -169,6 +183,18 @@ void append(const TiffFile& to, const fs::path& from, const Size& size, std::int
 
 }  // namespace
 
+bool needs_big_tiff(std::int64_t rows, std::int64_t columns, std::int64_t channels,
+                    const SlideFormat& f) {
+  constexpr double most = 3e9;  // below 4 GiB by what a compression may add
+  const auto whole = [&](std::int64_t n) {
+    return static_cast<double>((n + f.tile - 1) / f.tile * f.tile);
+  };
+  double bytes = 0;
+  for (const Size& level : level_sizes(rows, columns, f))
+    bytes += whole(level.rows) * whole(level.columns) * static_cast<double>(channels);
+  return bytes > most;
+}
+
 void write_slide(const fs::path& path, std::int64_t rows, std::int64_t columns,
                  std::int64_t channels, const SlideFormat& f, const SlideRows& fill) {
   if (channels != 1 && channels != 3)
@@ -176,18 +202,12 @@ void write_slide(const fs::path& path, std::int64_t rows, std::int64_t columns,
                     std::to_string(channels));
   if (rows < 1 || columns < 1 || f.tile < 16 || f.tile % 16 != 0)
     throw DataError(path.string() + ": a slide has pixels, and tiles of a multiple of 16");
-  std::vector<Size> sizes{{rows, columns}};
-  while (f.levels > 0 ? std::ssize(sizes) < f.levels
-                      : std::max(sizes.back().rows, sizes.back().columns) > f.tile) {
-    if (sizes.back().rows < 2 || sizes.back().columns < 2)
-      throw DataError(path.string() + ": " + std::to_string(rows) + " x " +
-                      std::to_string(columns) + " pixels have fewer than " +
-                      std::to_string(f.levels) + " levels");
-    sizes.push_back({sizes.back().rows / 2, sizes.back().columns / 2});
-  }
+  const std::vector<Size> sizes = level_sizes(rows, columns, f);
+  if (has_more(sizes, f))
+    throw DataError(path.string() + ": " + std::to_string(rows) + " x " + std::to_string(columns) +
+                    " pixels have fewer than " + std::to_string(f.levels) + " levels");
   if (!path.parent_path().empty()) fs::create_directories(path.parent_path());
-  const bool big = static_cast<double>(rows) * static_cast<double>(columns * channels) > 2.5e9;
-  const char* mode = big ? "w8" : "w";
+  const char* mode = needs_big_tiff(rows, columns, channels, f) ? "w8" : "w";
   std::vector<std::unique_ptr<Temporary>> names;
   std::vector<std::unique_ptr<TiffFile>> files;
   std::vector<Level> levels;

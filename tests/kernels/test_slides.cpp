@@ -135,6 +135,15 @@ std::vector<std::array<std::uint32_t, 4>> grey_page(std::uint32_t size, std::uin
 
 }  // namespace
 
+TEST_CASE("a slide is a BigTIFF where its tiles, whole at the edges too, may need one") {
+  CHECK_FALSE(needs_big_tiff(20000, 20000, 3, {}));
+  CHECK(needs_big_tiff(30000, 30000, 3, {}));
+  CHECK_FALSE(needs_big_tiff(100, 100000, 3, {.levels = 1}));
+  CHECK(needs_big_tiff(100, 100000, 3, {.tile = 16384, .levels = 1}));  // 30 MB of 5.6 GB
+  CHECK_FALSE(needs_big_tiff(100, 100000, 1, {.tile = 16384, .levels = 1}));
+  CHECK(needs_big_tiff(100, 100000, 1, {.tile = 16384, .levels = 4}));  // each level's tiles
+}
+
 TEST_CASE("a slide is written and read at every level, to the bit without loss") {
   TemporaryFolder folder;
   for (const char* compression : {"none", "lzw", "deflate"})
