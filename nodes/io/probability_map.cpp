@@ -97,17 +97,24 @@ struct ProbabilityMap final : Node {
                     " of its patches did not come, so its map is not whole");
   }
 
+  // Maps by number, since a path need not be UTF-8, as names of tensors are.
   void save(State& state) const override {
+    Json all = Json::array();
     for (const auto& [path, map] : maps_) {
-      state.tensors[path] = map.values;
-      state.values[path] = map.missing;
+      state.tensors[map_name(all.size())] = map.values;
+      all.push_back({path, map.missing});
     }
+    if (!all.empty()) state.tensors[saved_as] = packed_json(all);
     written_.save(state);
   }
   void load(const State& state) override {
     maps_.clear();
-    for (const auto& [path, missing] : state.values.items())
-      maps_[path] = {state.tensors.at(path).clone(), missing.get<std::int64_t>()};
+    if (const auto found = state.tensors.find(saved_as); found != state.tensors.end()) {
+      const Json all = unpacked_json(found->second);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        maps_[all[i].at(0).get<std::string>()] = {state.tensors.at(map_name(i)).clone(),
+                                                  all[i].at(1).get<std::int64_t>()};
+    }
     written_.load(state);
   }
 
@@ -116,6 +123,8 @@ struct ProbabilityMap final : Node {
     at::Tensor values;
     std::int64_t missing = 0;
   };
+  static constexpr const char* saved_as = "unfinished";
+  static std::string map_name(std::size_t number) { return "map_" + std::to_string(number); }
 
   Sample finished(const Sample& last, const std::string& path, const at::Tensor& values,
                   const Stamp& stamp) {

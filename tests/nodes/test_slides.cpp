@@ -287,9 +287,11 @@ TEST_CASE("read_region reads about a centre, from a corner, by level or by micro
 
 TEST_CASE("probability_map waits for a slide's last patch, and is whole or an error") {
   TemporaryFolder folder;
-  write(folder / "s.tif", tissue(300, 401), {.levels = 4});
+  const auto slides = folder / "\xff slides";  // no UTF-8, as a folder's name need not be
+  std::filesystem::create_directories(slides);
+  write(slides / "s.tif", tissue(300, 401), {.levels = 4});
   const auto places =
-      drive("slide_grid", {{"size", 60}, {"mask_level", 3}}, {slide_sample(folder / "s.tif")});
+      drive("slide_grid", {{"size", 60}, {"mask_level", 3}}, {slide_sample(slides / "s.tif")});
   OpenContext context;
   context.out_dir = folder.path;
   Driver map("probability_map", {{"output_dir", "maps"}}, context),
@@ -305,6 +307,13 @@ TEST_CASE("probability_map waits for a slide's last patch, and is whole or an er
     if (i == places.size() / 2) {
       State state;
       map.node().save(state);
+      Checkpoint c;
+      c.optimizer = state.tensors;
+      c.state = {{"values", state.values}};
+      save_checkpoint(folder.path, "cut", c);
+      c = load_checkpoint(folder / "cut");
+      state.tensors = c.optimizer;
+      state.values = c.state.at("values");
       resumed.node().load(state);
     }
     const Fired fired = node.fire({s}, at_index(i));
