@@ -22,7 +22,10 @@ struct RunningMean final : Node {
                 "rest becomes its metric. Metrics: mean.")
         .in("sample")
         .param("key", &Params::key, "Field with one number.")
-        .param("every", &Params::every, "Batches a mean; a new epoch begins anew.")
+        .param("every", &Params::every,
+               "Batches a mean, with run.shards the shards of batches that the first process "
+               "computes; a "
+               "new epoch begins anew.")
         .at_least(1)
         .ordered()
         .reports({"mean"})
