@@ -98,7 +98,7 @@ kernels::VoxelType cuda_type(const at::Tensor& t) {
     case at::kBFloat16:
       return kernels::VoxelType::bf16;
     default:
-      throw DataError(std::string("the CUDA kernels take no ") + at::toString(t.scalar_type()) +
+      throw DataError("the CUDA kernels take no " + c10::getDtypeNames(t.scalar_type()).first +
                       "; cast_to_type in front of to_device makes float32, int16 or uint8 of it");
   }
 }

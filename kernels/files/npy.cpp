@@ -250,7 +250,8 @@ void write_npy(const std::filesystem::path& path, const at::Tensor& data) {
   for (const auto& r : type_table)
     if (r.type == r.wide && r.type == whole.scalar_type()) row = &r;
   if (!row)
-    throw DataError(path.string() + ": .npy is not written of " + toString(whole.scalar_type()));
+    throw DataError(path.string() + ": .npy is not written of " +
+                    c10::getDtypeNames(whole.scalar_type()).first);
   std::string text = std::string("{'descr': '") + (row->size == 1 ? "|" : "<");
   text.append(row->code).append("', 'fortran_order': False, 'shape': (");
   for (const auto n : whole.sizes()) text.append(std::to_string(n)).append(", ");

@@ -53,7 +53,7 @@ void with_tensor_type(at::ScalarType type, F&& f) {
     case at::kLong:
       return f(std::int64_t{});
     default:
-      throw std::invalid_argument(std::string("volumes are not read as ") + toString(type));
+      throw std::invalid_argument("volumes are not read as " + c10::getDtypeNames(type).first);
   }
 }
 
@@ -69,7 +69,7 @@ at::Tensor to_tensor(std::span<const std::uint8_t> voxels, const RawVolume& raw,
   });
   if (lost > 0)
     throw DataError(name + ": " + with_commas(static_cast<std::uint64_t>(lost)) +
-                    " voxels hold values that are no " + toString(dtype));
+                    " voxels hold values that are no " + c10::getDtypeNames(dtype).first);
   return out;
 }
 

@@ -33,7 +33,7 @@ Volume read_array(const std::filesystem::path& path, at::ScalarType dtype, const
   Volume v;
   v.data = exactly(array, dtype, path.string()).unsqueeze(0);
   v.has_affine = false;
-  v.disk_dtype = at::toString(array.scalar_type());
+  v.disk_dtype = c10::getDtypeNames(array.scalar_type()).first;
   v.may_be_non_finite = array.is_floating_point();
   return v;
 }
@@ -58,7 +58,7 @@ const Extension* extension_of(const std::filesystem::path& path) {
 at::Tensor exactly(const at::Tensor& stored, at::ScalarType dtype, const std::string& name) {
   at::Tensor out = stored.to(dtype, false, true, at::MemoryFormat::Contiguous);
   if (at::isIntegralType(dtype, false) && !out.to(at::kDouble).equal(stored.to(at::kDouble)))
-    throw DataError(name + ": holds values that are no " + at::toString(dtype));
+    throw DataError(name + ": holds values that are no " + c10::getDtypeNames(dtype).first);
   return out;
 }
 

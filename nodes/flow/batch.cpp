@@ -28,11 +28,13 @@ std::string joined_names(const std::vector<std::string>& names) {
 
 std::string described(const at::Tensor& t) {
   if (!t.defined()) return "not loaded";
-  return list_text(t.sizes()) + " " + std::string(t.dtype().name()) + " on " + t.device().str();
+  return list_text(t.sizes()) + " " + c10::getDtypeNames(t.scalar_type()).first + " on " +
+         t.device().str();
 }
 
 std::string described(const Pending& p) {
-  return list_text(p.sizes()) + " " + at::toString(p.dtype()) + " on " + p.source().device().str();
+  return list_text(p.sizes()) + " " + c10::getDtypeNames(p.dtype()).first + " on " +
+         p.source().device().str();
 }
 
 [[noreturn]] void differ(const std::string& key, const Sample& a, const std::string& has,

@@ -235,7 +235,7 @@ TEST_CASE("An integer dtype is exact or refused") {
   for (float bad : {0.5f, -1.f, 256.f, NAN, INFINITY}) {
     m.put<float>(352, bad);
     const auto file = folder.write("b.nii", m.bytes);
-    CHECK(contains(why_not(file, at::kByte), "1 voxels hold values that are no Byte"));
+    CHECK(contains(why_not(file, at::kByte), "1 voxels hold values that are no uint8"));
   }
   Made wide({2}, 64, 64);
   wide.voxels<double>({-9223372036854775808.0, 9223372036854775808.0});

@@ -453,7 +453,7 @@ TEST_CASE("a type that no job reads is named with what helps") {
   Pending p(at::zeros({1, 4, 4, 4}, at::kLong));
   p.add(flipped());
   CHECK_THROWS_WITH_AS(p.done(false),
-                       "the CUDA kernels take no Long; cast_to_type in front of to_device makes "
+                       "the CUDA kernels take no int64; cast_to_type in front of to_device makes "
                        "float32, int16 or uint8 of it",
                        DataError);
 }

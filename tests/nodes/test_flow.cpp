@@ -46,8 +46,8 @@ TEST_CASE("batch names the samples and the shapes that do not fit") {
   const std::vector<Sample> members{named("a", at::zeros({1, 2, 2, 2})),
                                     named("b", at::zeros({1, 2, 3, 2}))};
   CHECK_THROWS_WITH_AS(Driver("batch").gather(members),
-                       "field \"image\" differs within a batch: a has [1, 2, 2, 2] float on cpu, "
-                       "b has [1, 2, 3, 2] float on cpu",
+                       "field \"image\" differs within a batch: a has [1, 2, 2, 2] float32 on cpu, "
+                       "b has [1, 2, 3, 2] float32 on cpu",
                        DataError);
 }
 
