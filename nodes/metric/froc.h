@@ -48,16 +48,19 @@ class FrocMetric : public RowMetric {
                       " do not fit");
     const auto targets = static_cast<std::size_t>(labels.max().item<std::int64_t>());
     std::vector<double> best(targets, 0.0);
+    const at::Tensor places = coords.to(at::kLong).contiguous(),
+                     map = labels.to(at::kLong).contiguous(),
+                     of_points = probs.to(at::kDouble).contiguous();
     for (std::int64_t i = 0; i < points; ++i) {
-      at::Tensor at = labels;
-      for (std::int64_t d = 0; d < coords.size(1); ++d) {
-        const auto x = coords[i][d].item<std::int64_t>();
-        if (x < 0 || x >= at.size(0))
+      const std::int64_t* place = places.const_data_ptr<std::int64_t>() + i * map.dim();
+      std::int64_t voxel = 0;
+      for (std::int64_t d = 0; d < map.dim(); ++d) {
+        if (place[d] < 0 || place[d] >= map.size(d))
           throw DataError(name + ": point " + std::to_string(i) + " lies outside of the label map");
-        at = at[x];
+        voxel = voxel * map.size(d) + place[d];
       }
-      const auto label = at.item<std::int64_t>();
-      const double probability = probs[i].item<double>();
+      const std::int64_t label = map.const_data_ptr<std::int64_t>()[voxel];
+      const double probability = of_points.const_data_ptr<double>()[i];
       if (label <= 0) {
         append({static_cast<double>(false_positive), probability}, 0, 0, name);
         continue;
@@ -89,12 +92,13 @@ class FrocMetric : public RowMetric {
     std::sort(all.begin(), all.end(), std::greater<>());
     all.erase(std::unique(all.begin(), all.end()), all.end());
     if (!all.empty()) all.pop_back();  // MONAI leaves the lowest threshold out
+    for (std::vector<double>& kind : of) std::sort(kind.begin(), kind.end(), std::greater<>());
     // From no detection on, the curve of rising false positives.
     std::vector<double> x{0}, y{0};
     for (const double threshold : all) {
       const auto above = [&](const std::vector<double>& v) {
         return static_cast<double>(
-            std::count_if(v.begin(), v.end(), [&](double p) { return p >= threshold; }));
+            std::upper_bound(v.begin(), v.end(), threshold, std::greater<>()) - v.begin());
       };
       x.push_back(above(of[false_positive]) / images);
       y.push_back(above(of[target]) / static_cast<double>(of[target].size()));

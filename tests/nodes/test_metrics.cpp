@@ -263,6 +263,21 @@ TEST_CASE("froc has MONAI's score of detected points in several images") {
   }
 }
 
+TEST_CASE("froc of very many points is no work of their square") {
+  constexpr std::int64_t points = 200000;
+  at::Tensor mask = at::zeros({1, 2, 2}, at::kLong), coords = at::ones({points + 1, 2}, at::kLong),
+             probs = at::arange(points + 1, at::kDouble);
+  mask[0][0][0] = 1;
+  coords[points].zero_();  // the target, and three false positives above it
+  probs[points] = static_cast<double>(points) - 3.5;
+  Sample s = sample_of("pred", probs / static_cast<double>(points));
+  s.set("label", Field(mask, s.at("pred").meta));
+  s.set("coords", Field(coords, s.at("pred").meta));
+  Driver node("froc", {{"eval_thresholds", {2, 4}}});
+  node.fire({s});
+  check_metrics(node.flush(), {{"mean", 0.5}}, 1e-12);
+}
+
 TEST_CASE("metrics of label maps take a one-hot label as class indices") {
   const Pair in = boxes();
   const at::Tensor hot = at::one_hot(in.label.select(1, 0).to(at::kLong), 3).movedim(-1, 1);
