@@ -136,6 +136,13 @@ TEST_CASE("grid_patch takes MONAI's patches, and rand_grid_patch those of a draw
     CHECK(difference(out.tensor("image"), c["values"]) < 1e-6);
     CHECK(rows_of(out.tensor("location")) == c["location"].get<Rows>());
   }
+  // Without a pad_mode a patch is cut to the image, with one the image is filled up to it.
+  for (const auto& [pad, rows] : {std::pair{"", 11}, {"constant", 16}})
+    CHECK(drive("grid_patch", {{"patch_size", {16, 7}}, {"pad_mode", pad}},
+                {sample_of("image", image)})[0]
+              .tensor("image")
+              .sizes()
+              .vec() == std::vector<std::int64_t>{2, 2, rows, 7});
   std::set<Rows> places;
   for (std::uint64_t i = 0; i < 30; ++i) {
     const Sample out = drive("rand_grid_patch", {{"patch_size", {4, 5}}},
