@@ -175,7 +175,7 @@ class Session final : public RunEvents {
   std::size_t devices_ = 1;
   std::optional<std::uint64_t> device_share_;  // of a cache on the device without a budget
   Resume resume_;
-  std::vector<Quarantined> bad_before_;   // the resume
+  std::vector<Quarantined> bad_before_;   // quarantined before the resume
   std::optional<Checkpoint> checkpoint_;  // to go on from, until that is done
   std::filesystem::path checkpoint_path_;
   std::optional<Cause> not_saved_;  // why the last checkpoint was not written

@@ -312,10 +312,9 @@ class TrainingGraph {
       dice.update({{"include_background", false}, {"num_classes", std::ssize(d_.classes()) + 1}});
     }
     if (d_.ignore) dice["ignore_index"] = ignored();
-    nodes.add(
-        "dice", dice,
-        "A class that a case's label lacks does not count. `sluice report` counts it as nnU-Net "
-        "does: 0 where it is predicted.");
+    nodes.add("dice", dice,
+              "A class that a label lacks is left out; `sluice report` counts it as nnU-Net: 0 if "
+              "predicted.");
     return "\n    // The fold's cases as a whole, on their own grids, when all is trained.\n" +
            nodes.text("    ");
   }
