@@ -15,6 +15,7 @@
 #include "engine/session/session.h"
 #include "engine/session/source_files.h"
 #include "engine/session/weights.h"
+#include "engine/state/packed_state.h"
 
 namespace sluice {
 
@@ -112,6 +113,9 @@ void Session::take_step_threads(const RunId& before) {
 
 // ---- after that ---------------------------------------------------------------------------------
 
+// As a tensor: there may be many, and a checkpoint's JSON has a bound.
+constexpr const char* saved_quarantined = "quarantined";
+
 static Json json_of(const std::vector<Quarantined>& bad) {
   Json all = Json::array();
   for (const Quarantined& q : bad)
@@ -160,8 +164,10 @@ void Session::resume() {
     if (c.state.contains("stopping")) stopping_.load(c.state["stopping"]);
     if (const Json best = c.state.value("best_kept", Json()); !best.is_null()) best_kept_ = best;
   }
-  if (ranks_->world.rank == 0)  // each rank counts its own, and the checkpoint is rank 0's
-    bad_before_ = quarantined_from(c.state.value("quarantined", Json::array()));
+  // Each rank counts its own, and the checkpoint is rank 0's.
+  if (const auto bad = c.optimizer.find(saved_quarantined);
+      bad != c.optimizer.end() && ranks_->world.rank == 0)
+    bad_before_ = quarantined_from(unpacked_json(bad->second));
   if (c.state.at("seed") != graph_->run.seed)
     refuse("was made with run.seed " + c.state.at("seed").dump() + ", this graph has " +
            std::to_string(graph_->run.seed));
@@ -288,7 +294,8 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
     for (auto& [key, t] : state.tensors) c.optimizer[n.path() + ":" + key] = t;
     nodes[n.path()] = state.values;
   }
-  const auto bad = scheduler_->quarantined();
+  if (const auto bad = scheduler_->quarantined(); !bad.empty())
+    c.optimizer[saved_quarantined] = packed_json(json_of(bad));
   std::lock_guard lock(mutex_);
   const RunFolder::Lengths lengths = folder_->lengths();
   Json metrics = Json::object();
@@ -313,7 +320,6 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
              {"nodes", nodes},
              {"metrics", metrics},
              {"stopping", stopping_.save()},
-             {"quarantined", json_of(bad)},
              {"best_kept", best_kept_ ? Json(*best_kept_) : Json()},
              {"metrics_bytes", lengths.metrics},
              {"quarantine_bytes", lengths.quarantine}};
