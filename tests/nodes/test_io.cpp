@@ -386,8 +386,8 @@ TEST_CASE("arrays of NumPy load as one channel, or with the axis that has the ch
   CHECK_THROWS_WITH_AS(as({{"channel_dim", 3}}),
                        doctest::Contains("has 3 axes; there is no axis 3"), DataError);
   write_npy(file, array.to(at::kFloat) / 2);
-  CHECK_THROWS_WITH_AS(as({{"dtype", "uint8"}}), doctest::Contains("holds values that are no uint8"),
-                       DataError);
+  CHECK_THROWS_WITH_AS(as({{"dtype", "uint8"}}),
+                       doctest::Contains("holds values that are no uint8"), DataError);
 }
 
 TEST_CASE("No cut or compressed-data damage of NRRD, MetaImage and PNG passes unseen") {
