@@ -6,6 +6,7 @@
 #include "engine/base/file_ending.h"
 #include "kernels/files/bmp.h"
 #include "kernels/files/dicom.h"
+#include "kernels/files/file_io.h"
 #include "kernels/files/jpeg.h"
 #include "kernels/files/meta_image.h"
 #include "kernels/files/nifti.h"
@@ -69,6 +70,7 @@ Volume read_volume(const std::filesystem::path& path, at::ScalarType dtype, cons
   if (std::filesystem::is_directory(path, problem)) return read_dicom_series(path, dtype, read);
   if (const Extension* e = extension_of(path)) return e->read(path, dtype, read);
   if (has_ending(path, ".dcm") || is_dicom_file(path)) return read_dicom_series(path, dtype, read);
+  read_file_front(path, 1);  // says why where there is none to be read
   throw DataError(path.string() +
                   ": unknown extension; .nii, .nii.gz, .nrrd, .mha, .png, .jpg, .bmp, .tif and "
                   ".npy are read, DICOM files, and folders with a DICOM series");

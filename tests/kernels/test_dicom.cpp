@@ -1,6 +1,7 @@
 // DICOM series, written here element by element, and a real one as SimpleITK 2.5.7 reads it.
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
+#include <libdeflate.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -68,7 +69,54 @@ TEST_CASE("A DICOM file alone is a volume, whatever its name") {
     CHECK(v.data[0][1][2][0].item<double>() == 2 * (1 + 20 + 200 - 50) - 5);
     CHECK(v.affine == in_folder.affine);
   }
-  CHECK(contains(message_of([&] { read_volume(series.folder / "gone.dcm"); }), "no such file"));
+  for (const char* name : {"gone.dcm", "gone"})
+    CHECK(contains(message_of([&] { read_volume(series.folder / name); }), "no such file"));
+}
+
+TEST_CASE("A DICOM file of several frames, alone, is a volume with the frames' geometry") {
+  const auto read = [](const std::vector<Slice::Frame>& frames) {
+    Series s(0);
+    s.write({.intercept = "-5", .frames = frames});
+    return s.read();
+  };
+  const Volume up = read({{"1\\2\\3", "2"}, {"1\\2\\7", "2"}, {"1\\2\\11", "2"}});
+  REQUIRE(up.data.sizes() == at::IntArrayRef({1, 5, 4, 3}));
+  CHECK(up.data[0][1][2][2].item<double>() == 2 * (1 + 20 + 200 - 50) - 5);
+  CHECK(up.affine == Matrix4{-1.5, 0, 0, -1, 0, -2, 0, -2, 0, 0, 4, 3, 0, 0, 0, 1});
+  CHECK(read({{"1\\2\\7"}, {"1\\2\\3"}}).affine[10] == -4);
+
+  const auto why = [&](const std::vector<Slice::Frame>& frames) {
+    return message_of([&] { read(frames); });
+  };
+  const std::string uneven = why({{"1\\2\\3"}, {"1\\2\\7"}, {"1\\2\\15"}});
+  CHECK_MESSAGE(contains(uneven, "does not follow the one before it"), uneven);
+  CHECK(
+      contains(why({{"1\\2\\3"}, {"1\\2\\11"}, {"1\\2\\7"}}), "does not follow the one before it"));
+  CHECK(contains(why({{"1\\2\\3", "2"}, {"1\\2\\7", "3"}}), "frame 2 has another rescale"));
+  CHECK(contains(why({{"1\\2\\3"}, {"none"}}), "frame 2 does not say where it lies"));
+  Series both(1);
+  both.write({.number = 1, .frames = {{"1\\2\\3"}, {"1\\2\\7"}}});
+  CHECK(contains(both.why(), both.name(1) + ": holds several slices, and is not the only file"));
+}
+
+TEST_CASE("A deflated DICOM file is read, and refused where it is cut") {
+  const Bytes plain = dicom_series::dicom({.syntax = "1.2.840.10008.1.2.1.99"});
+  const std::size_t front = 144 + plain[140];  // the file's meta information stays as it is
+  Bytes file(plain.begin(), plain.begin() + long(front));
+  file.resize(plain.size() + 100);
+  auto* c = libdeflate_alloc_compressor(6);
+  file.resize(front + libdeflate_deflate_compress(c, plain.data() + front, plain.size() - front,
+                                                  file.data() + front, file.size() - front));
+  libdeflate_free_compressor(c);
+  const Series s(1), deflated(0);
+  deflated.folder.write("s/one", file);
+  const Volume v = deflated.read();
+  CHECK(v.data.equal(s.read().data));
+  for (std::size_t cut = 1; cut < file.size(); cut += cut < 8 ? 1 : 40) {
+    CAPTURE(cut);
+    deflated.folder.write("s/one", Bytes(file.begin(), file.end() - long(cut)));
+    CHECK(contains(deflated.why(), "s/one"));
+  }
 }
 
 TEST_CASE("What is wrong with a DICOM series is said with the file's name") {

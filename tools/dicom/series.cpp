@@ -1,5 +1,6 @@
 #include "tools/dicom/series.h"
 
+#include <gdcmAttribute.h>
 #include <gdcmReader.h>
 #include <itkMetaDataObject.h>
 
@@ -8,6 +9,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <stdexcept>
 
 namespace sluice {
@@ -56,10 +58,8 @@ bool has_pixels(const std::string& bytes, std::uint32_t length, bool big) {
   return false;
 }
 
-void check_pixel_data(const std::string& file, const itk::GDCMImageIO& io) {
-  gdcm::Reader reader;
-  reader.SetFileName(file.c_str());
-  if (!reader.Read()) fail(file + ": is no DICOM file, or a damaged one");
+void check_pixel_data(const std::string& file, const gdcm::Reader& reader,
+                      const itk::GDCMImageIO& io) {
   const gdcm::DataSet& set = reader.GetFile().GetDataSet();
   const gdcm::Tag pixels(0x7fe0, 0x0010);
   if (!set.FindDataElement(pixels)) fail(file + ": has no pixel data");
@@ -74,8 +74,56 @@ void check_pixel_data(const std::string& file, const itk::GDCMImageIO& io) {
   const std::uint64_t length = set.GetDataElement(pixels).GetVL();
   std::uint64_t expected = 1;  // GDCM compares it with the bits a pixel
   for (unsigned d = 0; d < io.GetNumberOfDimensions(); ++d) expected *= io.GetDimensions(d);
-  if (length < expected || !has_pixels(bytes, static_cast<std::uint32_t>(length), big))
+  // Of a deflated file that ends early GDCM reads nothing.
+  const bool deflated = syntax == gdcm::TransferSyntax::DeflatedExplicitVRLittleEndian;
+  if (length < expected ||
+      (!deflated && !has_pixels(bytes, static_cast<std::uint32_t>(length), big)))
     fail(file + ": ends early (its pixels should take " + std::to_string(length) + " bytes)");
+}
+
+// ---- a file of several slices -------------------------------------------------------------------
+
+// The i-th item of a sequence.
+std::optional<gdcm::DataSet> item(const gdcm::DataSet& set, const gdcm::Tag& sequence,
+                                  std::size_t i = 0) {
+  if (!set.FindDataElement(sequence)) return {};
+  const auto items = set.GetDataElement(sequence).GetValueAsSQ();
+  if (!items || items->GetNumberOfItems() <= i) return {};
+  return items->GetItem(i + 1).GetNestedDataSet();
+}
+
+template <std::uint16_t element>
+double number_of(const std::optional<gdcm::DataSet>& set, double otherwise) {
+  gdcm::Attribute<0x0028, element> number;
+  if (!set || !set->FindDataElement(number.GetTag())) return otherwise;
+  number.SetFromDataSet(*set);
+  return number.GetValue();
+}
+
+// GDCM takes the frames for evenly spaced, at 1 mm where they are not, and the first one's rescale
+// for all of them.
+void check_frames(const Slice& s, const gdcm::DataSet& set) {
+  const gdcm::Tag frames(0x5200, 0x9230), place(0x0020, 0x9113), rescale(0x0028, 0x9145);
+  if (s.dim[2] < 2 || !set.FindDataElement(frames)) return;
+  std::optional<std::pair<double, double>> first;
+  for (std::size_t k = 0; k < s.dim[2]; ++k) {
+    const std::string name = s.file + ": its frame " + std::to_string(k + 1);
+    const auto frame = item(set, frames, k);
+    const auto at = frame ? item(*frame, place) : std::nullopt;
+    gdcm::Attribute<0x0020, 0x0032> position;
+    if (!at || !at->FindDataElement(position.GetTag()))
+      fail(name + " does not say where it lies (ImagePositionPatient)");
+    position.SetFromDataSet(*at);
+    Vec3 off{};
+    for (unsigned d = 0; d < 3; ++d)
+      off[d] = position.GetValue(d) - s.origin[d] - static_cast<double>(k) * s.through[d];
+    if (length(off) > std::max(0.02 * length(s.through), 0.01))
+      fail(name + " does not follow the one before it at the frames' distance");
+    const auto values = item(*frame, rescale);
+    const std::pair own(number_of<0x1053>(values, 1), number_of<0x1052>(values, 0));
+    if (own != first.value_or(own)) fail(name + " has another rescale than the one before it");
+    first = own;
+  }
 }
 
 Slice read_header(const std::string& file) {
@@ -91,7 +139,10 @@ Slice read_header(const std::string& file) {
     fail(file + ": " + e.GetDescription());
   }
   if (s.io->GetNumberOfComponents() != 1) fail(file + ": is a colour image");
-  check_pixel_data(file, *s.io);
+  gdcm::Reader reader;
+  reader.SetFileName(file.c_str());
+  if (!reader.Read()) fail(file + ": is no DICOM file, or a damaged one");
+  check_pixel_data(file, reader, *s.io);
   const unsigned n = std::min(3u, s.io->GetNumberOfDimensions());
   for (unsigned d = 0; d < n; ++d) s.dim[d] = s.io->GetDimensions(d);
   Vec3* const axes[] = {&s.row, &s.column, &s.through};
@@ -100,6 +151,7 @@ Slice read_header(const std::string& file) {
     const auto direction = s.io->GetDirection(d);
     for (unsigned i = 0; i < 3; ++i) (*axes[d])[i] = direction[i] * s.io->GetSpacing(d);
   }
+  check_frames(s, reader.GetFile().GetDataSet());
   s.series = tag(*s.io, "0020|000e");
   s.number = tag(*s.io, "0020|0013");
   return s;
@@ -117,10 +169,11 @@ void check_alike(const Slice& a, const Slice& b) {
   if (a.series != b.series)
     fail(b.name() + ": belongs to another series than " + a.name() +
          "; one folder holds one series");
+  for (const Slice* s : {&a, &b})
+    if (s->dim[2] > 1) fail(s->file + ": holds several slices, and is not the only file");
   if (a.dim != b.dim)
     fail(b.file + ": is " + std::to_string(b.dim[0]) + " x " + std::to_string(b.dim[1]) + ", " +
          a.file + " is " + std::to_string(a.dim[0]) + " x " + std::to_string(a.dim[1]));
-  if (b.dim[2] > 1) fail(b.file + ": holds several slices, and is not the only file");
   if (length(minus(a.row, b.row)) > 1e-3 * length(a.row) ||
       length(minus(a.column, b.column)) > 1e-3 * length(a.column))
     fail(b.name() + ": has another orientation or pixel spacing than " + a.name());
@@ -172,7 +225,7 @@ std::vector<Slice> slices_in(const fs::path& folder) {
   if (files.empty()) fail(folder.string() + ": is an empty folder");
   std::vector<Slice> slices;
   for (const auto& file : files) slices.push_back(read_header(file));
-  for (const Slice& s : slices) check_alike(slices[0], s);
+  for (std::size_t i = 1; i < slices.size(); ++i) check_alike(slices[0], slices[i]);
   if (slices.size() > 1) order(slices);
   return slices;
 }
