@@ -48,9 +48,13 @@ static bool is_storage(const std::string& name) {
          name == "torch.storage.UntypedStorage";
 }
 
-// Types of numbers, as "torch.float32".
+// Types of numbers, as "torch.float32"; also those that no tensor is read of, to name them.
 static bool is_dtype(const std::string& name) {
-  return name.starts_with("torch.") && find_dtype(&Dtype::name, name.substr(6));
+  if (!name.starts_with("torch.")) return false;
+  const std::string type = name.substr(6);
+  for (const char* unread : {"uint", "float8_", "float4_", "complex", "bits", "quint", "qint"})
+    if (type.starts_with(unread)) return true;
+  return find_dtype(&Dtype::name, type);
 }
 
 static bool is_dict(const std::string& name) {
@@ -281,13 +285,16 @@ class Pickle::Machine {
     return all;
   }
 
-  // storage, first element, size, stride[, requires_grad, hooks[, type of an untyped storage]]
+  // storage, first element, size, stride[, requires_grad, hooks[, type of an untyped storage][,
+  // {"neg": True} where the elements are those of the storage times -1]]
   void push_tensor(const std::vector<const Pickled*>& a) {
     if (a.size() < 4 || a[0]->kind != Kind::store || a[1]->kind != Kind::integer ||
         a[1]->integer < 0)
       fail("has a tensor without a storage");
     const auto size = numbers(*a[2]), stride = numbers(*a[3]);
     if (size.size() != stride.size()) fail("has a tensor of an odd shape");
+    if (a.size() > 6 && a.back()->find("neg"))
+      fail("has a tensor that is a negated view: save its resolve_neg()");
     push(make(Kind::tensor));
     const Ptr t = stack_.back();
     t->items = {a[0]};

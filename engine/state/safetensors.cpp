@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/message.h"
+#include "engine/base/utf8.h"
 #include "engine/state/checkpoint.h"
 #include "engine/state/dtype.h"
 
@@ -141,6 +143,9 @@ void write_tensors(File& file, const Tensors& tensors) {
   Json header = Json::object();
   std::uint64_t end = 0;
   for (const auto& [name, t] : order) {
+    if (!is_utf8(name))
+      throw DataError("tensor \"" + printable(name) +
+                      "\": its name is not UTF-8, as safetensors has it");
     const std::uint64_t begin = std::exchange(end, end + t.nbytes());
     header[name] = {{"dtype", dtype_name(name, t.scalar_type())},
                     {"shape", t.sizes().vec()},

@@ -23,9 +23,15 @@ namespace torch_files {
 using Kind = Pickled::Kind;
 using Tensors = std::map<std::string, at::Tensor>;
 
-// The pickle of torch.save() before 1.6 begins with this number of 10 bytes.
+// The pickle of torch.save() before 1.6 holds this number of 10 bytes, behind its protocol and,
+// from protocol 4 on, the length of its frame.
 constexpr std::string_view magic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
-constexpr std::string_view old_start = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+constexpr std::size_t longest_start = 32;
+
+static bool is_old(std::string_view start) {
+  return start.starts_with('\x80') &&
+         start.substr(0, longest_start).find(magic) != std::string_view::npos;
+}
 
 // Of the storage's class, or of the tensor where its storage is bytes alone.
 static const Dtype* dtype_of(const Pickled& store, const std::string& name = "") {
@@ -42,7 +48,9 @@ struct Content {
   at::Tensor tensor(const std::string& name, const Pickled& t) const {
     const Pickled& store = *t.items.at(0);
     const Dtype* type = dtype_of(store, t.name);
-    if (!type) fail("\"" + printable(name) + "\" is of a type that is not read: " + store.name);
+    if (!type)
+      fail("\"" + printable(name) +
+           "\" is of a type that is not read: " + (t.name.empty() ? store.name : t.name));
     const std::string_view bytes = storage(store.text);
     const auto each = static_cast<std::int64_t>(at::elementSize(type->type));
     const auto there = static_cast<std::int64_t>(bytes.size()) / each;
@@ -60,9 +68,11 @@ struct Content {
       overflow |= __builtin_mul_overflow(t.size[a] - 1, t.stride[a], &step) ||
                   __builtin_add_overflow(last, step, &last);
     }
-    // What is larger than its storage repeats itself: no weights do.
-    if (overflow || (count > 0 && last >= there) || count > there)
+    if (overflow || (count > 0 && last >= there))
       fail("\"" + printable(name) + "\" reads beyond its storage");
+    if (count > there)
+      fail("\"" + printable(name) +
+           "\" is larger than its storage, whose elements it repeats: save its contiguous()");
     if (count == 0) return at::empty(t.size, type->type);
     const char* data = bytes.data() + t.integer * each;
     // Bytes of an archive may begin anywhere; copied, they are aligned.
@@ -73,11 +83,11 @@ struct Content {
   }
 };
 
-static bool has_tensors(const Pickled& dict) {
-  if (dict.kind != Kind::dict) return false;
-  for (std::size_t i = 1; i < dict.items.size(); i += 2)
-    if (dict.items[i]->kind == Kind::tensor) return true;
-  return false;
+static std::size_t tensors_in(const Pickled& dict) {
+  std::size_t n = 0;
+  for (std::size_t i = 1; dict.kind == Kind::dict && i < dict.items.size(); i += 2)
+    n += dict.items[i]->kind == Kind::tensor;
+  return n;
 }
 
 static std::string keys_of(const Pickled& dict) {
@@ -102,16 +112,18 @@ static const Pickled& weights_in(const Pickled& root, std::string key, const Con
     at = next;
     key = dot == std::string::npos ? "" : key.substr(dot + 1);
   }
-  if (has_tensors(*at)) return *at;
+  // Beside some of its own a trainer's may hold a dictionary of more, which are the weights.
+  const std::size_t own = tensors_in(*at);
   std::vector<std::string> found;
   const Pickled* only = nullptr;
   for (std::size_t i = 0; at->kind == Kind::dict && i + 1 < at->items.size(); i += 2)
-    if (at->items[i]->kind == Kind::text && has_tensors(*at->items[i + 1])) {
+    if (at->items[i]->kind == Kind::text && tensors_in(*at->items[i + 1]) > own) {
       found.push_back(at->items[i]->text);
       only = at->items[i + 1];
     }
+  if (found.empty() && own > 0) return *at;
   if (found.empty()) content.fail("holds no tensors by name; its keys are " + keys_of(*at));
-  if (found.size() == 1) return *only;
+  if (found.size() == 1 && own == 0) return *only;
   std::string all;
   for (const auto& name : found) all += (all.empty() ? "\"" : ", \"") + printable(name) + '"';
   content.fail("has weights in " + all + ": say which with \"weights_key\"");
@@ -322,8 +334,8 @@ static Tensors from_pickles(std::string_view bytes, const std::string& file,
 }  // namespace torch_files
 
 bool is_torch_file(const std::filesystem::path& file) {
-  const std::string start = read_text(file, torch_files::old_start.size());
-  return is_zip(start) || start == torch_files::old_start;
+  const std::string start = read_text(file, torch_files::longest_start);
+  return is_zip(start) || torch_files::is_old(start);
 }
 
 std::map<std::string, at::Tensor> read_torch_file(const std::filesystem::path& file,

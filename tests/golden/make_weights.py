@@ -55,6 +55,13 @@ torch.save({"epoch": 3, "state_dict": {f"module.{k}": v for k, v in state().item
 torch.save({"network_weights": state(), "best": numpy.float64(0.5), "trainer_name": "nnUNetTrainer",
             "path": pathlib.Path("a"), "log": {"x": [numpy.float32(1)]}}, OUT / "nnunet.pt")
 torch.save({"net": state(), "ema": state()}, OUT / "two.pt")
+torch.save(state(), OUT / "old4.pt", pickle_protocol=4, _use_new_zipfile_serialization=False)
+torch.save({"best": torch.tensor(0.5), "net": state()}, OUT / "beside.pt")
+torch.save({**state(), "conv._extra_state": {"scale": torch.tensor(2.0)}}, OUT / "extra.pt")
+# What is refused: a view that repeats its storage, one that is negated, a type without readers.
+torch.save({"rows": torch.zeros(1).expand(5)}, OUT / "repeated.pt")
+torch.save({"minus": torch._neg_view(waves(3))}, OUT / "negated.pt")
+torch.save({"count": torch.zeros(3, dtype=torch.uint16)}, OUT / "uint16.pt")
 rows = numpy.array([[1, 0, -200], [2, 300, 4]])
 torch.save({"rows": rows, "small": rows.clip(-100, 100).astype(numpy.int8), "real": rows[1] / 4, "columns": rows.T.copy(order="F")},
            OUT / "arrays.pt")

@@ -105,6 +105,16 @@ TEST_CASE("a strided tensor is written as its values") {
   CHECK(at::equal(read_safetensors(f.path / "w").at("t"), t));
 }
 
+TEST_CASE("a tensor whose name is no UTF-8 is refused by it") {
+  Folder f;
+  try {
+    write_safetensors(f.path / "w", {{"a\xff", at::zeros({1})}});
+    FAIL("it was written");
+  } catch (const DataError& e) {
+    CHECK(std::string(e.what()).find("\\xff\": its name is not UTF-8") != std::string::npos);
+  }
+}
+
 TEST_CASE("a safetensors file cut anywhere or lengthened is refused") {
   Folder f;
   write_safetensors(f.path / "w", weights());

@@ -60,7 +60,7 @@ std::string why(const std::string& file, const std::string& key = "") {
 }  // namespace
 
 TEST_CASE("files of torch.save() are read in all their forms") {
-  for (const char* file : {"state.pt", "old.pt", "protocol5.pt"}) {
+  for (const char* file : {"state.pt", "old.pt", "old4.pt", "protocol5.pt", "extra.pt"}) {
     CAPTURE(file);
     CHECK(is_torch_file(folder / file));
     check_state(read_torch_file(folder / file));
@@ -71,6 +71,15 @@ TEST_CASE("files of torch.save() are read in all their forms") {
   check_state(read_torch_file(folder / "two.pt", "ema"));
   CHECK(contains(why("two.pt"), "weights in \"net\", \"ema\": say which"));
   CHECK(contains(why("two.pt", "teacher"), "has no \"teacher\"; there are \"net\", \"ema\""));
+  // One tensor beside the weights is not taken for them.
+  CHECK(contains(why("beside.pt"), "weights in \"net\": say which"));
+  check_state(read_torch_file(folder / "beside.pt", "net"));
+}
+
+TEST_CASE("tensors of torch.save() that are not read are refused by their reason") {
+  CHECK(contains(why("repeated.pt"), "\"rows\" is larger than its storage"));
+  CHECK(contains(why("negated.pt"), "is a negated view"));
+  CHECK(contains(why("uint16.pt"), "\"count\" is of a type that is not read: uint16"));
 }
 
 TEST_CASE("numpy's arrays in files of torch.save() are lists of their rows") {
