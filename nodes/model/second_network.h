@@ -70,9 +70,18 @@ class SecondNetwork {
       else
         a.detach().copy_(w);
     }
+    keep_zeros();
   }
 
  private:
+  // Weights that the trained network has left out for good (sparsity) are none of the mean's.
+  void keep_zeros() const {
+    const auto weights = mean_->parameters();
+    for (const auto& [name, mask] : mean_->buffers())
+      for (const auto& [of, weight] : weights)
+        if (name == of + ".mask") weight.detach().mul_(mask);
+  }
+
   static Network::Named all(const Network& network) {
     Network::Named list = network.parameters();
     for (auto& buffer : network.buffers()) list.push_back(std::move(buffer));

@@ -54,6 +54,26 @@ TEST_CASE("zeros are chosen by magnitude, stay zero, and are the same after a re
   }
 }
 
+TEST_CASE("the mean of a network's weights is zero where these are") {
+  const TinyTraining t;
+  const std::string rule = R"({"pattern": "vector", "from_epoch": 1})";
+  for (const std::string type : {"ema", "swa"}) {
+    CAPTURE(type);
+    t.folder.write("mean.json", R"({ "models": { "mean": { "type": "unet", "spatial_dims": 3,
+        "in_channels": 1, "out_channels": 2, "channels": [16, 32], "strides": [2], "sparsity": )" +
+                                    rule + R"( } }, "nodes": { "mean": { "type": ")" + type +
+                                    R"(", "in": "step", "net": "mean", "of": "net")" +
+                                    (type == "swa" ? R"(, "from_epoch": 0)" : "") + " } } }");
+    const auto r = t.run("mean.json --overwrite --out mean" + sparse(rule));
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+    const auto seen = shell::run(t.in_folder + SLUICE_PYTHON + look + "mean");
+    INFO(seen.err);
+    CHECK(seen.code == 0);
+    CHECK(contains(seen.out, "mean.model.1.submodule.conv.weight.mask 0.5"));
+  }
+}
+
 TEST_CASE("zeros can be made in a network that was trained without") {
   const TinyTraining t;
   REQUIRE(t.run("--out dense --set run.epochs=1" + wide).code == 0);
