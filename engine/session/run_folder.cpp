@@ -13,6 +13,7 @@
 
 #include "engine/base/durable_file.h"
 #include "engine/base/error.h"
+#include "engine/base/shell_word.h"
 #include "engine/base/system_call.h"
 #include "engine/base/warnings.h"
 
@@ -183,7 +184,8 @@ RunFolder::RunFolder(fs::path folder, Use use) : folder_(std::move(folder)), use
   if (use != Use::fresh || !holds_run(folder_)) return;
   const std::string name = folder_.string();
   ::close(lock_);
-  throw Error(Exit::usage, name + " holds a run of " + graph_of(folder_) + ": --resume " + name +
+  throw Error(Exit::usage, name + " holds a run of " + graph_of(folder_) + ": --resume " +
+                               shell_word(name) +
                                " goes on with it, --out OTHER keeps it, --overwrite replaces it");
 }
 

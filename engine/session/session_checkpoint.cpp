@@ -8,6 +8,7 @@
 
 #include "engine/base/cause.h"
 #include "engine/base/message.h"
+#include "engine/base/shell_word.h"
 #include "engine/base/version.h"
 #include "engine/graph/merge.h"
 #include "engine/plan/turn_place.h"
@@ -44,7 +45,7 @@ void Session::read_checkpoint() {
     throw IoError((from / "run.json").string() +
                   ": it is missing, and says whose the checkpoints beside it are: put it back, or "
                   "begin anew with --out " +
-                  from.string() + " --overwrite");
+                  shell_word(from.string()) + " --overwrite");
   } else {
     note(from.string() + (holds_run(from) ? ": its run wrote no checkpoint yet" : " holds no run") +
          ", so it begins at the beginning");

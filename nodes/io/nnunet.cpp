@@ -1,4 +1,5 @@
 // nnunet: the records of an nnU-Net (version 2) raw data set and of its folds.
+#include "engine/base/shell_word.h"
 #include "kernels/lists/nnunet_list.h"
 
 #include <algorithm>
@@ -87,7 +88,7 @@ struct Nnunet final : ListSource<Nnunet> {
     throw DataError(all.front().files.front().second + " is " + extents +
                     ", and no case has more than one slice: a graph with 3 spatial dimensions "
                     "needs volumes; `sluice new segmentation " +
-                    p.root + " --recipe nnunet` plans 2d for these");
+                    shell_word(p.root) + " --recipe nnunet` plans 2d for these");
   }
 
   static std::vector<std::int64_t> extents_of(const std::string& file) {

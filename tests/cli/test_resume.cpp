@@ -93,6 +93,14 @@ TEST_CASE("a run that goes on with more epochs ends with the weights of the long
   CHECK(t.folder.read("r/summary.json") == summary);
 }
 
+TEST_CASE("a proposed command holds the folder's name as a shell reads it") {
+  const TinyTraining t;
+  REQUIRE(t.run("--out \"it's 1\"").code == 0);
+  const auto refused = t.run("--out \"it's 1\"");
+  CHECK(refused.code == 2);
+  CHECK(contains(refused.err, "it's 1 holds a run of g.json: --resume 'it'\\''s 1' goes on"));
+}
+
 TEST_CASE("a folder that holds a run is refused, kept, gone on with or replaced, as is said") {
   const TinyTraining t;
   REQUIRE(t.run("--trace --out a").code == 0);

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "engine/base/message.h"
+#include "engine/base/shell_word.h"
 #include "engine/judge/dot.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/graphviz.h"
@@ -149,8 +150,8 @@ void must_be_folds(const fs::path& folder) {
           Exit::usage,
           folder.string() +
               ": its runs are no folds of nnU-Net's, which have one report; `sluice report " +
-              one.string() + "` is of one run, `sluice runs " + folder.string() +
-              "` lists them all");
+              shell_word(one.string()) + "` is of one run, `sluice runs " +
+              shell_word(folder.string()) + "` lists them all");
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/base/cause.h"
+#include "engine/base/shell_word.h"
 #include "engine/state/drive.h"
 #include "kernels/lists/data_list.h"
 #include "tools/runtime/apply_files.h"
@@ -83,7 +84,7 @@ void check_targets(const Result& result, const std::vector<FieldFile>& targets) 
       throw Error(Exit::usage, std::to_string(n) +
                                    " samples come out; {} in the file's name "
                                    "numbers them: --out " +
-                                   t.key + "=" + file_stem(t.file) + "_{}" +
+                                   shell_word(t.key + "=" + file_stem(t.file)) + "_{}" +
                                    (is_npy(t.file) ? ".npy" : ".nii.gz"));
   }
 }

@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/scratch.h"
+#include "engine/base/shell_word.h"
 #include "engine/state/checkpoint.h"
 #include "kernels/lists/data_list.h"
 #include "nodes/network/built_network.h"
@@ -155,7 +156,7 @@ int calibrate_command(const Json& request) {
   std::cout << fmt::format(
       "{}: scales of what {} convolutions read; `sluice export RUN --precision "
       "int8 --scales {}` rounds with them\n",
-      out.string(), values.size(), out.string());
+      out.string(), values.size(), shell_word(out.string()));
   return static_cast<int>(Exit::done);
 }
 

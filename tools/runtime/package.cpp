@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/message.h"
 #include "engine/base/scratch.h"
+#include "engine/base/shell_word.h"
 #include "engine/base/version.h"
 #include "engine/session/weights.h"
 #include "engine/state/checkpoint.h"
@@ -233,7 +234,7 @@ int package_command(const Json& request) {
     return static_cast<int>(Exit::done);
   }
   std::cout << fmt::format("{}: {} files; `sluice run {} --set vars.images=FOLDER` segments\n",
-                           place, files.size() + 1, place);
+                           place, files.size() + 1, shell_word(place));
   if (request.at("map"))
     std::cout << fmt::format(
         "for a container: {}/map/*.json to /etc/holoscan, the folder to /opt/holoscan/models/{}\n",

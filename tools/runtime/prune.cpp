@@ -10,6 +10,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/base/shell_word.h"
 #include "engine/graph/merge.h"
 #include "engine/run/registry.h"
 #include "engine/session/weights.h"
@@ -127,7 +128,8 @@ int prune_command(const Json& request) {
       "`sluice run {}` trains it on for {} epochs; until then it segments worse\n",
       model.name, changed, params[changed].dump(), model.params[changed].dump(),
       with_commas(count(small)), with_commas(count(*made.network)), after / before,
-      (folder.place() / "graph.json").string(), graph["run"]["epochs"].get<std::int64_t>());
+      shell_word((folder.place() / "graph.json").string()),
+      graph["run"]["epochs"].get<std::int64_t>());
   return static_cast<int>(Exit::done);
 }
 

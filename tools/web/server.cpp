@@ -19,6 +19,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
+#include "engine/base/shell_word.h"
 #include "tools/runs/runs.h"
 #include "tools/web/api.h"
 #include "tools/web/guard.h"
@@ -263,7 +264,7 @@ int serve(const Request& request) {
   if (!socket) redirect.emplace(address);
   if (socket)
     tell("where the browser is: ssh -L " + std::to_string(port) + ":" +
-         fs::absolute(request.socket).string() +
+         shell_word(fs::absolute(request.socket).string()) +
          " HOST, then this address; Ctrl-C ends the server, runs go on");
   else if (request.browser && redirect->open())
     tell("opened in the browser; Ctrl-C ends this server, runs go on");

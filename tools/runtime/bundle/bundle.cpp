@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
+#include "engine/base/shell_word.h"
 #include "engine/plan/plan.h"
 #include "engine/run/registry.h"
 #include "tools/runtime/bundle/translate.h"
@@ -129,7 +130,7 @@ int new_bundle(const Json& request) {
                                 ": parts between the data and the output have no counterpart; " +
                                 "they are listed above; --partial writes the graph without them");
   write_graph(out, text);
-  if (!out.empty()) tell("wrote " + out + "; `sluice run " + out + "` runs it");
+  if (!out.empty()) tell("wrote " + out + "; `sluice run " + shell_word(out) + "` runs it");
   return static_cast<int>(Exit::done);
 }
 

@@ -9,6 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/letter_case.h"
+#include "engine/base/shell_word.h"
 #include "engine/state/torch_file.h"
 #include "kernels/lists/manifest.h"
 
@@ -157,7 +158,7 @@ struct Evaluation {
     throw Refused(item.at, "\"" + item.text() + "\": " + what +
                                "; nothing of a bundle is executed: write the value itself here, or "
                                "give it with --set " +
-                               item.id + "=VALUE");
+                               shell_word(item.id) + "=VALUE");
   }
 
   Value of(const Expr& e) {
@@ -1554,7 +1555,7 @@ Value Values::of(const ItemPtr& item) {
 namespace {
 
 [[noreturn]] void names_nothing(const std::string& id, const At& at) {
-  throw Refused(at, "@" + id + " names nothing: give it with --set " + id +
+  throw Refused(at, "@" + id + " names nothing: give it with --set " + shell_word(id) +
                         "=VALUE, or name the configuration that has it before this one, with "
                         "--config for each");
 }

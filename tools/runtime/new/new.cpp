@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
+#include "engine/base/shell_word.h"
 #include "engine/plan/plan.h"
 #include "tools/runtime/bundle/bundle.h"
 #include "tools/runtime/new/class_survey.h"
@@ -30,7 +31,7 @@ void must_be_right(const std::string& text) {
 namespace {
 
 void say_written(const std::string& graph) {
-  tell("wrote " + graph + "; `sluice run " + graph + "` runs it");
+  tell("wrote " + graph + "; `sluice run " + shell_word(graph) + "` runs it");
 }
 
 template <class S>

@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
+#include "engine/base/shell_word.h"
 #include "tools/nnunet/planner.h"
 #include "tools/runtime/new/new.h"
 #include "tools/runtime/nnunet/measure.h"
@@ -86,8 +87,8 @@ int write_graphs(const Json& request, const Plans& plans) {
     must_be_right(text);
     const fs::path file = out / (c.name + ".json");
     write_graph(file, text);
-    tell("wrote " + file.string() + "; `sluice run " + file.string() + " --out " +
-         (out / c.name).string() + " --each vars.fold=" + folds + "` trains its folds");
+    tell("wrote " + file.string() + "; `sluice run " + shell_word(file.string()) + " --out " +
+         shell_word((out / c.name).string()) + " --each vars.fold=" + folds + "` trains its folds");
   }
   return static_cast<int>(Exit::done);
 }

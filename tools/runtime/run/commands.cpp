@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "engine/base/shell_word.h"
 #include "engine/session/what_if.h"
 #include "kernels/net/memory_plan.h"
 #include "tools/runtime/run/supervise.h"
@@ -42,7 +43,7 @@ void print_result(const Session& session, const Outcome& outcome, const Options&
   const std::string folder = session.out_dir().string();
   if (!folder.empty()) fmt::print("  results in {}\n", folder);
   if (outcome.status == Outcome::Status::cut && session.plan().turns && session.can_resume())
-    fmt::print("  `sluice run --resume {}` goes on\n", folder);
+    fmt::print("  `sluice run --resume {}` goes on\n", shell_word(folder));
 }
 
 int print_nothing_left(const Session& session, const Options& options) {
