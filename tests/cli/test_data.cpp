@@ -323,6 +323,9 @@ const std::vector<Planted> faults{
     {"a name with and without .gz",
      [](Set& s) { fs::copy(s.path(image1), s.path(image1 + ".gz")); },
      {{"unreferenced", image1 + ".gz"}, {"twins", image1}}},
+    {"a name with and without .GZ",
+     [](Set& s) { fs::copy(s.path(image1), s.folder.path / "images/case_1.NII.GZ"); },
+     {{"unreferenced", "images/case_1.NII.GZ"}, {"twins", image1}}},
     {"a path out of the folder",
      [](Set& s) { s.list["training"][1]["image"] = "../a.nii"; },
      {{"list", "dataset.json"}, {"no_image", label1}, {"unreferenced", image1}}},
@@ -389,6 +392,26 @@ TEST_CASE("data check finds each planted fault, names its file and finds nothing
     CAPTURE(text);
     CHECK(found == fault.expected);
   }
+}
+
+TEST_CASE("a folder whose name holds .gz makes no twins") {
+  const Folder folder;
+  for (const char* name : {"a.nii", "a.nii.gz.d/b.nii"})
+    folder.write(name, image(std::string(name) == "a.nii" ? 1 : 2).bytes());
+  const auto r = shell::run("cd " + folder.path.string() + " && $SLUICE data check a.nii.gz.d");
+  INFO(r.out, r.err);
+  CHECK(r.out.find("twins") == std::string::npos);
+}
+
+TEST_CASE("data diff names files whose names are no UTF-8") {
+  Set set;
+  set.write("images/caf\xe9.nii", image(9));
+  REQUIRE(set.run("index .").code == 0);
+  fs::rename(set.path("images/caf\xe9.nii"), set.path("images/caf\xea.nii"));
+  const auto r = set.run("diff . --json");
+  INFO(r.err);
+  CHECK(r.code == 3);
+  CHECK(json::parse(r.out)["changes"].size() == 1);
 }
 
 TEST_CASE("data check says everything at once, with the voxels' place") {

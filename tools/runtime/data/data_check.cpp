@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/file_ending.h"
 #include "kernels/image/affine.h"
 #include "kernels/lists/data_list.h"
 #include "tools/runtime/data/data_facts.h"
@@ -264,12 +265,29 @@ void check_flat(DataSet& set, const Facts& facts) {
     if (thick && f.readable && is_flat(f)) set.find("flat", file, shape_text(f) + " voxels");
 }
 
-void check_twins(DataSet& set, const Facts& facts) {
+// The volumes of a folder by their names without .nii and .gz, in small letters or in capitals.
+std::multimap<std::string, fs::path> niftis_in(const fs::path& folder) {
+  std::multimap<std::string, fs::path> found;
   std::error_code problem;
-  for (const auto& [file, f] : facts)
-    for (const std::string& other : {file + ".gz", file.substr(0, file.rfind(".gz"))})
-      if (other != file && other.find(".nii") != other.npos && fs::exists(other, problem))
-        set.find("twins", file, "there is " + other + " too");
+  for (fs::directory_iterator at(folder.empty() ? "." : folder, problem), end;
+       !problem && at != end; at.increment(problem))
+    if (is_nifti_name(at->path())) found.emplace(file_stem(at->path()), at->path().filename());
+  return found;
+}
+
+void check_twins(DataSet& set, const Facts& facts) {
+  std::map<fs::path, std::multimap<std::string, fs::path>> folders;
+  for (const auto& [name, f] : facts) {
+    const fs::path file = name, folder = file.parent_path();
+    if (!is_nifti_name(file)) continue;
+    const auto listed = folders.find(folder);
+    const auto& there =
+        listed != folders.end() ? listed->second : (folders[folder] = niftis_in(folder));
+    const auto [first, last] = there.equal_range(file_stem(file));
+    for (auto other = first; other != last; ++other)
+      if (other->second != file.filename())
+        set.find("twins", name, "there is " + (folder / other->second).string() + " too");
+  }
 }
 
 void check_mixtures(DataSet& set, const Facts& facts) {

@@ -213,8 +213,8 @@ int diff_data(const Json& request) {
       all.push_back({{"kind", c.kind}, {"file", c.path}});
       if (!c.from.empty()) all.back()["from"] = c.from;
     }
-    std::cout << Json{{"files", before.digests.size()}, {"changes", std::move(all)}}.dump(2)
-              << "\n";
+    const Json answer = {{"files", before.digests.size()}, {"changes", std::move(all)}};
+    std::cout << answer.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
   } else {
     print(found, before.digests.size());
   }

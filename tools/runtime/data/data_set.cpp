@@ -199,6 +199,11 @@ void read_pairs(DataSet& set, const fs::path& images, const fs::path& labels) {
     set.find("no_image", label.string(), "has no image of its name in " + images.string());
 }
 
+void must_be_listed(const DataSet& set, const std::error_code& problem) {
+  if (problem)
+    throw IoError(set.root.string() + ": cannot list a folder in it: " + problem.message());
+}
+
 void read_images(DataSet& set) {
   set.layout = "a folder of images";
   set.labelled = false;
@@ -208,6 +213,7 @@ void read_images(DataSet& set) {
        at.increment(problem))
     if (is_volume_name(at->path()) && !at->path().filename().string().starts_with('.'))
       files.push_back(at->path());
+  must_be_listed(set, problem);
   std::sort(files.begin(), files.end());
   for (const auto& file : files)
     set.cases.push_back({file_stem(file), "images", {{"image", file.string()}}});
@@ -229,6 +235,7 @@ void find_unreferenced(DataSet& set) {
         !at->path().filename().string().starts_with('.') && !known.count(path))
       found.push_back(at->path().string());
   }
+  must_be_listed(set, problem);
   std::sort(found.begin(), found.end());
   for (const auto& file : found) set.find("unreferenced", file, "belongs to no case");
 }
