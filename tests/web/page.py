@@ -154,6 +154,55 @@ def writing(p, w):
     s.check(p.w.token not in page.url, "the address shows no token, and a reload needs none")
 
 
+def meanwhile(p, w):
+    """What is typed while the server answers stays, and so does what another answer brought."""
+    page = p.page
+    before = p.text()
+    line = lambda name: next(l for l in p.text().split("\n") if f'"{name}":' in l)
+    page.evaluate("""() => { const e = document.querySelector('.CodeMirror').CodeMirror; e.focus();
+        const line = e.getValue().split('\\n').findIndex(l => l.includes('"batch":')), ch = e.getLine(line).indexOf(' }');
+        e.replaceRange(', ', {line, ch}); e.setCursor({line, ch: ch + 2}); }""")
+    page.keyboard.type('"')
+    p.at(".CodeMirror-hints")
+    s.check(True, "a quote opens the list of what may stand there")
+    page.keyboard.type("dro")
+    s.until(lambda: page.locator(".CodeMirror-hints li").count() == 1, "which letters make shorter")
+    page.keyboard.press("Enter")
+    s.until(lambda: line("batch").endswith('"size": 2, "drop_last":  },'), "what is chosen takes their place")
+    p.set_text(before)
+    page.wait_for_selector("#graph-bar .pill.good")
+
+    def slowly(route):
+        time.sleep(0.3)
+        route.continue_()
+    page.click('#picture g.pick[data-path="flip"]')
+    page.wait_for_selector('#form h2:has-text("flip")')
+    page.route("**/api/edit", slowly)
+    page.evaluate("""() => { for (const [id, value] of [["p-prob", "0.125"], ["p-in", "made"]]) {
+        const field = document.getElementById(id); field.value = value; field.dispatchEvent(new Event("change")); }
+        document.querySelector('.CodeMirror').CodeMirror.replaceRange("// typed\\n", {line: 0, ch: 0}); }""")
+    s.until(lambda: '"prob": 0.125' in line("flip") and '"in": "made"' in line("flip"),
+            "of two changes of a form that overlap both are in the text")
+    s.check(p.text().startswith("// typed\n"), "and what was typed meanwhile")
+    page.unroute("**/api/edit")
+    p.set_text(before)
+    page.wait_for_selector("#graph-bar .pill.good")
+
+    page.once("dialog", lambda d: d.accept("a copy's.json"))
+    page.click("#graph-bar button:has-text('Save as')")
+    s.until(lambda: page.title().startswith("a copy's.json"), "Save as takes a name with a blank and a quote")
+    p.set_text(before + "\n// mine")
+    page.once("dialog", lambda d: d.dismiss())
+    page.select_option("#graph-bar select", label="small.json")
+    shown = lambda: page.evaluate("""() => { const list = document.querySelector('#graph-bar select');
+        return list.options[list.selectedIndex].text; }""")
+    s.until(lambda: shown() == "a copy's.json", "a graph that is not left stays the one in the list")
+    p.set_text(before)
+    page.select_option("#graph-bar select", label="small.json")
+    s.until(lambda: page.title().startswith("small.json"), "and is left when it is saved")
+    page.wait_for_selector("#graph-bar .pill.good")
+
+
 def running(p, w, shots):
     page = p.page
     page.fill(".sets", "run.epochs=1000000")
@@ -318,6 +367,7 @@ def main(binary, folder=None):
         p = Page(browser, w)
         shots = lambda name: folder and p.page.screenshot(path=folder / (name + ".png"))
         writing(p, w)
+        meanwhile(p, w)
         by_keyboard(p, w)
         together(p, w)
         running(p, w, shots)

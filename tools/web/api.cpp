@@ -238,6 +238,8 @@ Json Api::start(const Json& body) {
       if (body.value("verify", false)) words.push_back("--verify");
     } else if (kind == "advise") {
       job.extra = volumes_.scratch_file(".json").string();
+      job.graph = text_in(body, "graph");
+      job.before = places_.read(name);
       words = {"advise", file, "--json", "--seconds", s, "--write", job.extra};
     } else if (kind == "data_check") {
       words = {"data", "check", file, "--json"};

@@ -183,6 +183,7 @@ Json Jobs::told(const Job& job, bool whole) const {
             {"kind", job.kind},
             {"title", job.title},
             {"run", job.run},
+            {"graph", job.graph},
             {"state", job.ended     ? "ended"
                       : job.stopped ? "stopping"
                                     : "working"},
@@ -192,6 +193,7 @@ Json Jobs::told(const Job& job, bool whole) const {
   if (!whole) return j;
   const Json result = Json::parse(job.out, nullptr, false);
   j["result"] = result.is_discarded() ? Json(job.out) : result;
+  if (!job.before.empty()) j["before"] = job.before;
   if (!job.extra.empty() && job.ended && job.code == 0) try {
       j["text"] = read_text(job.extra);
     } catch (const std::exception&) {

@@ -24,6 +24,7 @@ namespace sluice::web {
 struct Job {
   std::string id, kind, title, run;  // run: its id, of those that make one
   std::string extra;                 // a file that it writes and that is told with its result
+  std::string graph, before;         // advise: the graph's id, and its text when that began
   std::string out, err;
   bool ended = false, cut_short = false;
   int code = 0;

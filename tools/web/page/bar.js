@@ -10,7 +10,7 @@ let list, status, stop, sets;
 
 export async function setUpBar() {
   state.graphs = (await get("graphs")).graphs;
-  list = el("select", {"aria-label": "Graph", onchange: () => openGraph(list.value)},
+  list = el("select", {"aria-label": "Graph", onchange: choose},
     state.graphs.map(g => el("option", {value: g.id}, g.name)));
   status = el("span", {class: "pill", role: "status"}, "…");
   stop = el("button", {onclick: end, disabled: "", title: "It finishes its step and writes a checkpoint"},
@@ -39,6 +39,15 @@ export async function setUpBar() {
   for (const job of state.jobs.values()) took(job);
 }
 
+// Where the graph that is open is not left, the list says so.
+async function choose() {
+  try {
+    await openGraph(list.value);
+  } finally {
+    if (state.graph) list.value = state.graph.id;
+  }
+}
+
 function title() {
   const mark = state.graph?.dirty ? "● " : "";
   document.title = mark + (state.graph ? state.graph.name + " - " : "") + "Sluice";
@@ -57,13 +66,26 @@ function checked(found) {
 
 const working = () => [...state.jobs.values()].filter(j => j.state !== "ended");
 
+// Changes as --set takes them, blanks between them; blanks in quotes and brackets are theirs.
+export function changesIn(text) {
+  const all = [""];
+  let depth = 0, quoted = false;
+  for (const c of text) {
+    if (c === '"') quoted = !quoted;
+    if (!quoted) depth += "[{".includes(c) - "]}".includes(c);
+    if (/\s/.test(c) && !quoted && depth <= 0) all.push("");
+    else all[all.length - 1] += c;
+  }
+  return all.filter(Boolean);
+}
+
 // ---- jobs ---------------------------------------------------------------------------------------
 
 async function run(kind, more = {}) {
   if (state.check && !state.check.ok) return say("mend the graph first: " +
     state.check.diagnostics[0].message, true);
   if (state.graph.dirty && !(await save())) return;
-  const set = sets.value.split(/\s+/).filter(Boolean);
+  const set = changesIn(sets.value);
   const job = await post("jobs", {kind, graph: state.graph.id, set, ...more});
   if (kind === "run") {
     say("running; its page is open");
@@ -82,7 +104,7 @@ function whatIf() {
   const verify = el("input", {type: "checkbox"});
   const go = () => {
     dialog.close();
-    run("what_if", {changes: changes.value.split(/\s+/).filter(Boolean), verify: verify.checked});
+    run("what_if", {changes: changesIn(changes.value), verify: verify.checked});
   };
   refill(dialog, el("h2", {}, "What if …"), el("p", {}, "The rate after a change, by a ",
     "simulation with measured times: ", el("code", {}, "threads=4"), ", ",

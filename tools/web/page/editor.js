@@ -34,7 +34,8 @@ export function setUpEditor() {
     clearTimeout(timer);
     timer = setTimeout(check, delay);
     const typed = changes[0];
-    if (typed.origin === "+input" && /^["@.]$/.test(typed.text[0])) complete(editor);
+    // A quote comes with the one that closes it.
+    if (typed.origin === "+input" && /^(""?|[@.])$/.test(typed.text[0])) complete(editor);
   });
   editor.on("cursorActivity", () => {
     if (!quiet) tell("cursor", at(editor.getCursor()));
@@ -130,18 +131,32 @@ export function replaceText(text) {
     doc.posFromIndex(old.length - back), "edit");
 }
 
-export async function edit(edits) {
-  const changed = await post("edit", body({edits}));
-  replaceText(changed.text);
-  return changed.pointer;
+// The answer's text in the place of the one that was asked about. Where that was changed meanwhile, by
+// a key or by another answer, the question is put again about the new one.
+async function change(path, more) {
+  const {id} = state.graph;
+  for (;;) {
+    const question = body(more());
+    const answer = await post(path, question);
+    if (state.graph.id !== id) throw new Error("another graph was opened; nothing was changed");
+    if (state.editor.getValue() !== question.text) continue;
+    replaceText(answer.text);
+    return answer;
+  }
 }
+
+export const edit = async edits => (await change("edit", () => ({edits}))).pointer;
 
 export const nodeAt = pointer => post("node", body({pointer}));
 
 export async function rename(where, name) {
-  const renamed = await post("assist/rename", body({at: where, name}));
-  replaceText(renamed.text);
-  if (renamed.warning) say(renamed.warning);
+  const mark = state.editor.setBookmark(place(where));
+  try {
+    const renamed = await change("assist/rename", () => ({at: at(mark.find() || place(where)), name}));
+    if (renamed.warning) say(renamed.warning);
+  } finally {
+    mark.clear();
+  }
 }
 
 async function renameHere() {
@@ -149,18 +164,15 @@ async function renameHere() {
   if (name) await rename(at(state.editor.getCursor()), name);
 }
 
-async function format() {
-  replaceText((await post("assist/format", body())).text);
-}
+const format = () => change("assist/format", () => ({}));
 
 export async function save() {
   if (state.readOnly) return say("read-only: nothing is saved");
-  const text = state.editor.getValue();
+  const text = state.editor.getValue(), graph = state.graph;
   try {
-    const saved = await put("graph/" + state.graph.id, {text: forFile(text)}, state.graph.sha256);
-    Object.assign(state.graph, {sha256: saved.sha256, saved: text,
-      dirty: state.editor.getValue() !== text});
-    say("saved " + state.graph.name);
+    const saved = await put("graph/" + graph.id, {text: forFile(text)}, graph.sha256);
+    Object.assign(graph, {sha256: saved.sha256, saved: text, dirty: state.editor.getValue() !== text});
+    say("saved " + graph.name);
     tell("text");
     return true;
   } catch (why) {
@@ -184,6 +196,7 @@ export async function saveAs() {
 async function changedOutside({graph, sha256}) {
   if (graph !== state.graph?.id || sha256 === state.graph.sha256) return;
   const other = await get("graph/" + graph);
+  if (graph !== state.graph.id || other.sha256 === state.graph.sha256) return;
   if (state.graph.dirty) return offerOther(other);
   take(other);
   say(state.graph.name + " was changed by another program");
@@ -213,16 +226,17 @@ function offerOther(other) {
 
 const kinds = {5: "key", 6: "variable", 7: "type", 12: "value", 18: "node", 20: "choice"};
 
-async function complete(editor) {
+// Asked for anew with each key while the list is open.
+async function candidates(editor) {
   const found = await post("assist/complete", body({at: at(editor.getCursor())}));
-  if (!found.items.length) return;
   const [from, to] = range(found.range);
   const typed = editor.getRange(from, editor.getCursor()).replaceAll('"', "");
   const list = found.items.filter(i => i.label.startsWith(typed)).map(i => ({text: i.text,
     displayText: i.label, render: element => fill(element, el("span", {}, i.label),
       el("span", {class: "faint"}, " " + (i.detail || kinds[i.kind] || "")))}));
-  if (list.length) editor.showHint({hint: () => ({list, from, to}), completeSingle: false});
+  return {list, from, to};
 }
+const complete = editor => editor.showHint({hint: candidates, completeSingle: false});
 
 async function hover(editor) {
   const page = await post("assist/hover", body({at: at(editor.getCursor())}));

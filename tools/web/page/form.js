@@ -96,7 +96,8 @@ function reads(node) {
 // What a parameter's text means in the file: JSON as it is typed; a word is a text.
 function valueOf(p, text) {
   try {
-    return JSON.parse(text);
+    const value = JSON.parse(text);
+    return p.kind === "string" && /number|boolean/.test(typeof value) ? text : value;
   } catch {
     if (/^string|json/.test(p.kind) || text.startsWith("@")) return text;
     if (/^list/.test(p.kind) && text.includes(",") && !text.startsWith("["))

@@ -82,7 +82,9 @@ export function changes(from, to) {
 }
 
 export function showAdvice(job, replaceText) {
-  const advice = job.result, text = state.editor.getValue(), advised = withLf(job.text || text);
+  // What it began with may not be what the editor holds by now.
+  const advice = job.result, text = withLf(job.before), advised = withLf(job.text || job.before);
+  const same = state.graph?.id === job.graph && state.editor.getValue() === text;
   const steps = advice.changes || [];
   if (advised === text)
     return open("Advice for " + job.title, el("p", {}, "Nothing that was tried makes it faster. ",
@@ -104,6 +106,8 @@ export function showAdvice(job, replaceText) {
       onchange: e => { e.target.checked ? taken.add(c) : taken.delete(c); }}),
     el("pre", {}, c.old.map(l => el("del", {}, "- " + l + "\n")),
       c.now.map(l => el("ins", {}, "+ " + l + "\n"))))),
-    el("div", {class: "buttons"}, el("button", {class: "main", onclick: take},
-      "Take these into the text")));
+    same ? el("div", {class: "buttons"}, el("button", {class: "main", onclick: take},
+      "Take these into the text"))
+      : el("p", {class: "faint"}, "The editor holds another text than this advice began with: make ",
+        "the changes there by hand, or ask for advice again."));
 }

@@ -3,7 +3,7 @@ import {bytes, get, on, post} from "./api.js";
 import {el, refill, svg} from "./dom.js";
 import {colors, legend, lineChart, smooth} from "./chart.js";
 import {duration, percent, short} from "./words.js";
-import {resume, stopJob} from "./bar.js";
+import {changesIn, resume, stopJob} from "./bar.js";
 import {volumeViewer} from "./volume.js";
 import {say, state, tell, when} from "./state.js";
 
@@ -37,6 +37,7 @@ export async function openRun(id, wait = false) {
   state.run = id;
   state.live = null;
   page = null;
+  shownPictures = "";
   parts = Object.fromEntries(["head", "cards", "note", "curves", "nodes", "pictures", "volumes", "log"]
     .map(name => [name, el("div", {class: "run-" + name})]));
   refill(home, el("div", {class: "run"}, Object.values(parts)));
@@ -140,7 +141,7 @@ function askResume(row) {
   const dialog = document.getElementById("dialog");
   const set = el("input", {placeholder: "run.epochs=60", spellcheck: "false",
     "aria-label": "Changes"});
-  const go = () => { dialog.close(); resume(row.id, set.value.split(/\s+/).filter(Boolean)); };
+  const go = () => { dialog.close(); resume(row.id, changesIn(set.value)); };
   refill(dialog, el("h2", {}, "Go on with " + row.name), el("p", {},
     "It goes on exactly where it was. For longer, say so:"), set, el("div", {class: "buttons"},
     el("button", {class: "main", onclick: go}, "Resume"),
@@ -212,9 +213,11 @@ async function drawPictures(found) {
   const images = await Promise.all(all.map(async p => {
     const url = URL.createObjectURL(new Blob([await bytes(
       `runs/${found.row.id}/picture/${p.n}`)], {type: "image/png"}));
-    return el("figure", {}, el("img", {src: url, alt: p.sample + ", slice " + p.slice}),
+    return el("figure", {}, el("img", {src: url, alt: p.sample + ", slice " + p.slice,
+      onload: () => URL.revokeObjectURL(url)}),
       el("figcaption", {}, p.sample));
   }));
+  if (key !== shownPictures) return;
   const classes = all[0].classes || [], cs = all[0].colors || [];
   refill(parts.pictures, el("h2", {}, "Pictures, epoch " + last),
     legend(classes.map((c, i) => ({name: "class " + c, color: cs[i]}))),
