@@ -40,6 +40,7 @@ GraphText::GraphText(DocumentPtr document)
     : document_(std::move(document)), from_(document_->text), lines_{0} {
   for (std::size_t i = 0; i < from_.size(); ++i)
     if (from_[i] == '\n') lines_.push_back(i + 1);
+  if (lines_.size() > 1 && lines_[1] > 1 && from_[lines_[1] - 2] == '\r') new_line_ = "\r\n";
 }
 
 bool GraphText::holds(const std::string& pointer) const {
@@ -108,7 +109,8 @@ std::size_t GraphText::value_end(const std::string& pointer) const {
 }
 
 std::size_t GraphText::line_end(std::size_t at) const {
-  const std::size_t end = std::min(from_.find('\n', at), from_.size());
+  std::size_t end = std::min(from_.find('\n', at), from_.size());
+  if (end > at && from_[end - 1] == '\r') --end;
   for (std::size_t i = at; i < end; ++i) {
     if (from_.compare(i, 2, "//") == 0) return end;
     if (from_.compare(i, 2, "/*") == 0) {
@@ -158,7 +160,8 @@ void GraphText::add_last(const std::string& object, const std::string& key, cons
   const bool is_long = from_.substr(value_begin(object), begin - value_begin(object)).find('\n') !=
                        std::string::npos;
   edits_.push_back(
-      {end, 0, (is_long ? ",\n" + indent(begin) : std::string(", ")) + member(key, value)});
+      {end, 0,
+       (is_long ? "," + new_line_ + indent(begin) : std::string(", ")) + member(key, value)});
 }
 
 void GraphText::remove(const std::string& pointer) {
@@ -167,7 +170,7 @@ void GraphText::remove(const std::string& pointer) {
   if (from_[next] == ',') {
     end = next + 1;
     while (from_[end] == ' ') ++end;
-    if (from_[end] == '\n')
+    if (from_[end] == '\n' || from_[end] == '\r')
       while (from_[begin - 1] == ' ') --begin;
   } else {  // the last one: the comma after the one before it goes
     const std::size_t comma = comma_before(pointer);
@@ -194,7 +197,7 @@ std::size_t GraphText::comma_before(const std::string& pointer) const {
 
 void GraphText::add_behind(const std::string& pointer, const std::string& key, const Json& value,
                            const std::string& comment) {
-  const std::string indented = "\n" + indent(key_begin(pointer));
+  const std::string indented = new_line_ + indent(key_begin(pointer));
   const std::string text =
       (comment.empty() ? "" : indented + "// " + comment) + indented + member(key, value);
   const std::size_t end = value_end(pointer), comma = skip_blank(end);
@@ -204,13 +207,13 @@ void GraphText::add_behind(const std::string& pointer, const std::string& key, c
     return;
   }
   const std::size_t at = line_end(comma + 1);
-  const bool more = at == comma + 1 && from_[at] != '\n';  // members on the same line
+  const bool more = at == comma + 1 && !std::strchr("\r\n", from_[at]);  // members on the same line
   edits_.push_back({at, 0, text + "," + (more ? indented : "")});
 }
 
 void GraphText::comment(const std::string& pointer, const std::string& text) {
   const std::size_t at = key_begin(pointer);
-  edits_.push_back({at, 0, "// " + text + "\n" + indent(at)});
+  edits_.push_back({at, 0, "// " + text + new_line_ + indent(at)});
 }
 
 std::string GraphText::text() const {

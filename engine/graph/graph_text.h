@@ -53,6 +53,7 @@ class GraphText {
   DocumentPtr document_;
   const std::string& from_;
   std::vector<std::size_t> lines_;  // where each begins
+  std::string new_line_ = "\n";     // as the first one ends
   std::vector<Edit> edits_;
 };
 

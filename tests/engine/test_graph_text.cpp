@@ -110,6 +110,25 @@ TEST_CASE("A member behind another stands on a line of its own, with its comment
 })");
 }
 
+TEST_CASE("Lines that are added end as the file's do") {
+  const auto changed = [](const std::string& from) {
+    GraphText text(parse(from));
+    text.add_behind("/nodes/norm", "cached", {{"type", "cache"}}, "kept");
+    text.add_behind("/nodes/last", "end", {{"type", "sink"}});
+    text.add_behind("/run", "more", 1, "behind a comment");
+    text.comment("/nodes/läuft", "as it was");
+    text.set("/vars", 1);
+    text.remove("/nodes/norm/type");
+    return text.text();
+  };
+  const auto crlf = [](const std::string& text) {
+    std::string out;
+    for (const char c : text) out += c == '\n' ? std::string("\r\n") : std::string(1, c);
+    return out;
+  };
+  CHECK(changed(crlf(small)) == crlf(changed(small)));
+}
+
 TEST_CASE("What comes from elsewhere is not held") {
   auto over = std::make_shared<Document>(*parse(R"({"run": {"epochs": 4}})"));
   auto merged = std::make_shared<Document>(*parse(small));

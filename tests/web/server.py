@@ -248,6 +248,14 @@ def main(binary):
 
         names = [g["name"] for g in json.loads(ask(w, "GET", "/api/graphs")[1])["graphs"]]
         s.check(names == ["new.json", "small.json"], "links that lead out, and pipes, are no graphs", names)
+        (w.folder / "latin.json").write_bytes(GRAPH.replace("small", "sm\u00e4ll").encode("latin-1"))
+        latin = next(g["id"] for g in json.loads(ask(w, "GET", "/api/graphs")[1])["graphs"]
+                     if g["name"] == "latin.json")
+        table(w, [("a graph that is not UTF-8, which saving would change", 422, f"GET /api/graph/{latin}"),
+                  ("a new graph with a blank and a quote in its name", 200, "POST /api/graphs",
+                   {"beside": graph, "name": "it's new.json", "text": GRAPH}),
+                  ("one with a line end in its name", 422, "POST /api/graphs",
+                   {"beside": graph, "name": "a\nb.json", "text": GRAPH})])
         (w.folder / "small.json").rename(w.folder / "kept.json")
         (w.folder / "small.json").symlink_to(outside)
         table(w, [("a graph that became a link out of the folder", 403, f"GET /api/graph/{graph}")])

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/base/utf8.h"
 #include "engine/base/version.h"
 #include "tools/assist/format.h"
 #include "tools/runs/files.h"
@@ -132,6 +133,8 @@ void Api::add_graphs(httplib::Server& http) {
   http.Get(R"(/api/graph/([0-9a-f]+))", handler([this](auto& q, auto&) {
              const std::string id = q.matches[1].str(), name = places_.graph(id);
              const std::string text = places_.read(name), digest = sha256_of(text);
+             if (!is_utf8(text))  // an editor would not hold it as it is
+               throw Refusal{422, name + ": is not UTF-8; save it as UTF-8"};
              watch_.known(id, digest);
              return Json{{"id", id}, {"name", name}, {"text", text}, {"sha256", digest}};
            }));

@@ -179,15 +179,11 @@ void Jobs::stop(const std::string& id) {
 }
 
 Json Jobs::told(const Job& job, bool whole) const {
-  Json j = {{"id", job.id},
-            {"kind", job.kind},
-            {"title", job.title},
-            {"run", job.run},
-            {"graph", job.graph},
-            {"state", job.ended     ? "ended"
-                      : job.stopped ? "stopping"
-                                    : "working"},
-            {"code", job.code}};
+  Json j = {
+      {"id", job.id},       {"kind", job.kind},
+      {"title", job.title}, {"run", job.run},
+      {"graph", job.graph}, {"state", job.ended ? "ended" : job.stopped ? "stopping" : "working"},
+      {"code", job.code}};
   const std::size_t tail = 4096;
   j["err"] = whole || job.err.size() <= tail ? job.err : job.err.substr(job.err.size() - tail);
   if (!whole) return j;

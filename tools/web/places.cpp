@@ -124,9 +124,8 @@ void Places::write(const std::string& relative, const std::string& text,
 std::string Places::create(const std::string& beside, const std::string& name,
                            const std::string& text) {
   const bool plain = name.size() < 200 && name.ends_with(".json") && !name.starts_with('.') &&
-                     std::none_of(name.begin(), name.end(), [](unsigned char c) {
-                       return c == '/' || std::iscntrl(c);
-                     });
+                     std::none_of(name.begin(), name.end(),
+                                  [](unsigned char c) { return c == '/' || std::iscntrl(c); });
   if (!plain) throw Refusal{422, "a graph is called like name.json, without folders"};
   const std::string folder_name = folder_of(graph(beside));
   const int folder = open(folder_name, O_PATH | O_DIRECTORY);

@@ -63,7 +63,7 @@ async function begin() {
   show(kind === "run" ? "run" : "graph");
   if (kind === "run") openRun(id);
   const first = kind === "graph" ? id : state.graphs.length ? state.graphs[0].id : "";
-  if (first) await openGraph(first);
+  if (first) await openGraph(first).catch(why => say(why.message, true));
   else if (kind === "folder") show("runs");
   document.documentElement.dataset.ready = "yes";
   listen();
