@@ -213,6 +213,25 @@ TEST_CASE(
   CHECK(edit["changes"].size() == 2);
 }
 
+TEST_CASE("lsp: a file that is two parts is changed once by a rename") {
+  shell::Folder folder;
+  folder.write("p.json", R"({ "in": "x", "out": "n", "nodes": {
+  "n": { "type": "scale_intensity", "in": "x", "minv": "@low" } } })");
+  const std::string whole =
+      R"({ "vars": { "low": 0.5 }, "parts": { "p": "p.json", "q": "./p.json" },
+  "nodes": { "a": { "type": "synthetic", "spatial_size": [9, 9, 9], "num_samples": 1 },
+             "b": { "part": "p", "in": "a" }, "c": { "part": "q", "in": "b" } } })";
+  const std::string uri = "file://" + (folder.path / "g.json").string();
+  Client c({{"workspace", {{"workspaceEdit", {{"documentChanges", true}}}}}});
+  c.open(uri, whole);
+  Json params = client::at(uri, whole, "\"low\"", 2);
+  params["newName"] = "least";
+  const Json edit = c.ask("textDocument/rename", params);
+  INFO(edit.dump(1));
+  CHECK(edit["documentChanges"].size() == 2);
+  for (const Json& file : edit["documentChanges"]) CHECK(file["edits"].size() == 1);
+}
+
 TEST_CASE("lsp: a file that is only a difference is checked with what it says it differs from") {
   shell::Folder folder;
   const std::string base = R"({ "nodes": {

@@ -1,8 +1,10 @@
 #include "tools/assist/names.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "engine/graph/graph_reader.h"
 #include "tools/assist/edits.h"
@@ -11,6 +13,7 @@
 namespace sluice::assist {
 namespace {
 
+namespace fs = std::filesystem;
 using Kind = Value::Kind;
 
 // Variables and parameters of parts whose values are names of things: "@keys", where `keys` names
@@ -386,6 +389,19 @@ std::string write_defaults(const Analysis& a, const Names& names, const std::str
   return "";
 }
 
+// A file that holds two parts is two sources, and one text.
+void once_a_file(const Analysis& a, std::vector<TextEdit>& edits) {
+  const auto file = [](const Source& s) { return fs::path(s.file).lexically_normal(); };
+  std::set<std::tuple<std::size_t, std::size_t, std::string>> seen;
+  std::vector<TextEdit> once;
+  for (TextEdit& e : edits) {
+    const auto first = std::ranges::find(a.sources, file(a.sources[e.source]), file);
+    e.source = static_cast<std::size_t>(first - a.sources.begin());
+    if (seen.emplace(e.source, e.span.begin, e.text).second) once.push_back(std::move(e));
+  }
+  edits = std::move(once);
+}
+
 }  // namespace
 
 Rename rename(const Analysis& a, const Names& names, const Name& from, const std::string& to) {
@@ -418,12 +434,14 @@ Rename rename(const Analysis& a, const Names& names, const Name& from, const std
                       "\" draws at random, and its name is the key of its draws: other results "
                       "from here on";
     }
+  once_a_file(a, out.edits);
   // What is right must stay so.
   if (!a.said.diagnostics.ok()) return out;
   OpenFiles open;
   for (std::size_t i = 0; i < a.sources.size(); ++i)
-    open[a.sources[i].file] = applied(a.sources[i].text, out.edits, i);
-  const auto after = analyse(a.main().file, open[a.main().file], *a.catalogue, open);
+    open.try_emplace(fs::path(a.sources[i].file).lexically_normal().string(),
+                     applied(a.sources[i].text, out.edits, i));
+  const auto after = analyse(a.main().file, applied(a.text(), out.edits), *a.catalogue, open);
   if (!after->said.diagnostics.ok())
     return refuse("then " + after->said.diagnostics.all().front().message);
   return out;
