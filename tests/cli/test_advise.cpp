@@ -54,6 +54,33 @@ TEST_CASE("advise mends a graph whose cache cannot stand where it does, and says
   CHECK(dot.out.find("\"kept\" -> \"flip\"") != std::string::npos);
 }
 
+TEST_CASE("advise writes a graph that finds its parts' files from another folder") {
+  Folder folder;
+  folder.write("a/p.json", R"({ "in": "x", "out": "n", "nodes": {
+  "n": { "type": "normalize_intensity", "in": "x", "keys": "image" } } })");
+  std::string text = badly_written;
+  const std::string norm = R"({ "type": "normalize_intensity", "in": "flip", "keys": "image" })";
+  text.replace(text.find(norm), norm.size(), R"({ "part": "p", "in": "flip" })");
+  text.replace(text.find("  \"nodes\""), 0, "  \"parts\": { \"p\": \"p.json\" },\n");
+  folder.write("a/g.json", text);
+  const auto r = shell::run("cd " + folder.path.string() +
+                            " && $SLUICE advise a/g.json --seconds 0.5 --quiet --write b/c.json");
+  INFO(r.out, r.err);
+  REQUIRE(r.code == 0);
+  CHECK(folder.read("b/c.json").find("\"p\": \"../a/p.json\"") != std::string::npos);
+  CHECK(shell::run("$SLUICE check " + (folder.path / "b/c.json").string()).code == 0);
+}
+
+TEST_CASE("advise says what it found where it cannot write it") {
+  Folder folder;
+  const auto from = folder.write("g.json", badly_written).string();
+  const auto r =
+      shell::run("$SLUICE advise " + from + " --seconds 0.5 --quiet --write " + from + "/b.json");
+  CHECK(r.code == 4);
+  CHECK(r.out.find("measured ") != std::string::npos);
+  CHECK(r.out.find("written to") == std::string::npos);
+}
+
 TEST_CASE("advise does not write over a file, and says what is wrong with a graph") {
   Folder folder;
   const auto from = folder.write("g.json", badly_written).string();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -9,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/cache/cache_folder.h"
+#include "engine/graph/graph_text.h"
 #include "engine/graph/merge.h"
 #include "engine/graph/override.h"
 #include "engine/judge/forecast.h"
@@ -53,6 +55,21 @@ std::optional<Graph> read_graph(const Options& options, Diagnostics& diagnostics
   const DocumentPtr document =
       read_graph_files(options.graphs, diagnostics, options.text ? &*options.text : nullptr);
   return load_graph(document, Registry::global().catalogue(), overrides, diagnostics);
+}
+
+// A graph's text as it is right in another file: the files of parts are named from its folder.
+std::string moved(const std::string& text, const std::string& graph, const fs::path& file) {
+  const fs::path from = fs::absolute(graph).lexically_normal().parent_path(),
+                 to = fs::absolute(file).lexically_normal().parent_path();
+  Diagnostics known;
+  const DocumentPtr document = parse_document(graph, text, known);
+  if (from == to || !document->root.contains("parts")) return text;
+  GraphText out(document);
+  for (const auto& [name, part] : document->root["parts"].items())
+    if (part.is_string() && !fs::path(part.get<std::string>()).is_absolute())
+      out.set(Place{document, "/parts"}.child(name).pointer,
+              (from / part.get<std::string>()).lexically_normal().lexically_proximate(to).string());
+  return out.text();
 }
 
 // What a graph would give: samples a second, and cores that it would leave free.
@@ -114,8 +131,7 @@ class Adviser {
       if (draft_.rows.size() == known) break;
     }
     if (ended()) return exit_code();
-    if (!options_.write.empty() && draft_.options.text)
-      write_text(options_.write, *draft_.options.text);
+    const std::exception_ptr failed = write();
     advice_.rows = draft_.rows;
     advice_.after = measured_;
     survey();
@@ -123,14 +139,26 @@ class Adviser {
     advice_.patches =
         largest_patches(*first_.graph, static_cast<std::int64_t>(room_for(options_).memory));
     if (options_.run.json)
-      std::cout << to_json(advice_).dump(2) << "\n";
+      std::cout << to_json(advice_).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
     else
-      print_advice(advice_, options_.write);
+      print_advice(advice_, failed ? "" : options_.write);
+    if (failed) std::rethrow_exception(failed);
     return 0;
   }
 
  private:
   bool ended() const { return code_ != 0 || stopping(); }
+  // What went wrong, which is said after what was found.
+  std::exception_ptr write() const {
+    if (options_.write.empty() || !draft_.options.text) return nullptr;
+    try {
+      const std::string& graph = options_.run.graphs.front();
+      write_text(options_.write, moved(*draft_.options.text, graph, options_.write));
+    } catch (...) {
+      return std::current_exception();
+    }
+    return nullptr;
+  }
   // A signal may also come between two runs.
   int exit_code() const { return code_ != 0 ? code_ : 128 + signal_received(); }
 

@@ -48,7 +48,8 @@ void print_advice(const Advice& a, const std::string& written) {
   print_whole_data(a.kept);
   print_patches(a.patches);
   if (a.rows.empty()) {
-    fmt::print("nothing to change: no cache, thread or queue would lift it by 2 %\n");
+    fmt::print("nothing to change: no cache, thread or queue would lift it by 2 %{}\n",
+               written.empty() ? "" : "; " + written + " is not written");
     return;
   }
   fmt::print("\nmeasured   {:>9.1f}/s   {}\n{:.2f} times as it was; {}\n", a.after.rate,
