@@ -48,6 +48,7 @@ static Json settings() {
   for (char** e = environ; *e; ++e) {
     const std::string entry = *e;
     if (!entry.starts_with("SLUICE_") && !entry.starts_with("OMP_")) continue;
+    if (entry.starts_with("SLUICE_STORE_SOCKET=")) continue;  // --processes' own
     all[entry.substr(0, entry.find('='))] = entry.substr(entry.find('=') + 1);
   }
   return all;

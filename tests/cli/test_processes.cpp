@@ -155,6 +155,7 @@ TEST_CASE("metrics await each other's parts on threads of their own") {
   const Sharded t(g);
   REQUIRE(t.run("--out one").code == 0);
   const auto two = t.run("--processes 2 --threads 1 --out two");
+  CHECK(!t.json_of("two/environment.json")["variables"].contains("SLUICE_STORE_SOCKET"));
   CHECK_MESSAGE(two.code == 0, two.err);
   CHECK(t.result("two") == t.result("one"));
 }

@@ -37,7 +37,8 @@ void write_run(const Folder& f, const std::string& at = "run/") {
                {"weights_sha256", "ab"},
                {"seed", 1},
                {"threads", 2},
-               {"step_threads", 2}}
+               {"step_threads", 2},
+               {"world", {{"processes", 4}, {"launcher", "torchrun"}}}}
               .dump());
   const json slow = {{{"ms", 9.5}, {"sample", evil}, {"file", "/d/x.nii"}, {"stamp", "0:0:1"}}};
   const json node = {{"type", "load_image"}, {"items", 8},     {"passed", 0},    {"rate", 2.5},
@@ -255,6 +256,8 @@ TEST_CASE("a browser draws every section of a report without an error") {
     CHECK(r.out.find("data-ready=\"yes\"") != std::string::npos);
     const std::string heading = whole ? "<h1>&lt;script&gt;alert(1)&lt;/script&gt;" : "<h1>";
     CHECK(r.out.find(heading) != std::string::npos);
+    CHECK((r.out.find("4; threads, times and memory are those of the first") != r.out.npos) ==
+          whole);
     CHECK(count(r.out, "<script") == 2);
     CHECK(r.out.find("<img src=\"x\"") == std::string::npos);
     for (const char* id : sections) {

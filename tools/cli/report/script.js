@@ -517,6 +517,8 @@ function environmentList() {
     ["In", el("code", {}, e.folder)],
     ["Processor", `${e.cpu}, ${plural(e.cores, "core")}`],
     ["Memory", e.memory_gb + " GB"],
+    ["Processes", summary.world && `${summary.world.processes}; threads, times and memory are ` +
+      "those of the first"],
     ["Threads", threads],
     ["System", `${e.system}, ${e.kernel}`],
     ["Versions", Object.entries(e.versions || {}).map(([k, v]) => k + " " + v).join(", ")],
