@@ -66,6 +66,17 @@ TEST_CASE("new says what it saw and writes the same graph each time, to stdout w
   CHECK(w.folder.read("graph.json") == "mine");
 }
 
+TEST_CASE("a label's name with a line end stays within its comment") {
+  Workplace w;
+  make_decathlon(w, 6, {20, 24, 18}, {1, 1, 1.2f});
+  json list = json::parse(w.folder.read("data/dataset.json"));
+  list["labels"]["1"] = "front\n  \"name\": \"mine\",";
+  w.folder.write("data/dataset.json", list.dump());
+  const auto made = w.run("new segmentation data -o graph.json");
+  CHECK_MESSAGE(made.code == 0, made.err);
+  CHECK(w.graph().at("name") != "mine");
+}
+
 TEST_CASE("new scales CT by what the foreground holds and leaves thick slices alone at first") {
   Workplace w;
   make_decathlon(w, 4, {40, 40, 9}, {0.8f, 0.8f, 5}, "CT", -1000);

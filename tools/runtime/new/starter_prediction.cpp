@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/base/message.h"
 #include "tools/runtime/new/starter.h"
 
 namespace sluice {
@@ -308,7 +309,8 @@ std::string prediction_graph(const Survey& s, const Recipe& r, const Trained* tr
 )",
       json_text(s.root.string()), s.cases(), size_text(median_size(s)),
       spacing_text(median_spacing(s)),
-      trained ? "The network and what stands in front of it are those of " + trained->folder + "."
+      trained ? "The network and what stands in front of it are those of " +
+                    printable(trained->folder) + "."
               : "Each number's rule stands beside it.");
   p.name = s.name + "_prediction";
   p.regions = trained && !trained->regions_by.empty();

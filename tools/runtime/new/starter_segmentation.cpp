@@ -1,6 +1,7 @@
 // The starter graph that trains and validates a segmentation.
 #include <fmt/format.h>
 
+#include "engine/base/message.h"
 #include "tools/runtime/new/starter.h"
 
 namespace sluice {
@@ -9,7 +10,7 @@ namespace {
 std::string head(const Survey& s) {
   std::string labels;
   for (const auto& [value, name] : s.labels)
-    labels += (labels.empty() ? "" : ", ") + std::to_string(value) + " " + name;
+    labels += (labels.empty() ? "" : ", ") + std::to_string(value) + " " + printable(name);
   return fmt::format(
       R"({{
   // A starting point, written by `sluice new` after a look at {}:

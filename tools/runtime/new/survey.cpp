@@ -9,6 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/letter_case.h"
+#include "engine/base/message.h"
 #include "kernels/files/nifti.h"
 
 namespace sluice {
@@ -261,7 +262,7 @@ std::string with_range(const std::string& median, const std::string& low, const 
 std::string labels_text(const Survey& s) {
   std::string text;
   for (const auto& [value, name] : s.labels)
-    text += (text.empty() ? "" : ", ") + std::to_string(value) + " " + name;
+    text += (text.empty() ? "" : ", ") + std::to_string(value) + " " + printable(name);
   std::string seen;
   for (double v : s.label_values) {
     if (seen.size() > 60) {
@@ -282,7 +283,7 @@ const char* layout_text(DataLayout layout) {
 
 std::string modality_text(const Survey& s) {
   std::string names;
-  for (const auto& name : s.channels) names += (names.empty() ? "" : ", ") + name;
+  for (const auto& name : s.channels) names += (names.empty() ? "" : ", ") + printable(name);
   if (names.empty())
     names = s.is_ct() ? "not said; taken for CT, since there are values below -500"
                       : "not said; taken for MR, since no value is below -500";

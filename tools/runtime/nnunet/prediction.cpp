@@ -124,8 +124,9 @@ class Graph {
     for (const Stages& s : all_) {
       const TrainedModel& m = s.model;
       said +=
-          fmt::format("  // - {} ({}, {}, {} fold{})\n", m.folder.filename().string(), m.trainer,
-                      m.configuration, m.checkpoints.size(), m.checkpoints.size() == 1 ? "" : "s");
+          fmt::format("  // - {} ({}, {}, {} fold{})\n", printable(m.folder.filename().string()),
+                      printable(m.trainer), printable(m.configuration), m.checkpoints.size(),
+                      m.checkpoints.size() == 1 ? "" : "s");
     }
     return fmt::format(
         R"({{
