@@ -257,6 +257,21 @@ TEST_CASE("lsp: edits of a document leave no memory behind") {
   CHECK(after < before + (256u << 10));
 }
 
+TEST_CASE("lsp: columns far out in a line are counted as near ones are") {
+  std::string text = "{}\n";
+  for (int i = 0; i < 3000; ++i) text += "a\xC3\xA9\xF0\x9F\x98\x80";  // of 1, 2 and 4 bytes
+  text += "\n{}";
+  for (const bool utf8 : {true, false}) {
+    const sluice::lsp::Lines lines(text, utf8);
+    for (std::size_t i = 0; i <= 3000; i += 7) {
+      const Json at = {{"line", 1}, {"character", i * (utf8 ? 7 : 4)}};
+      CHECK(lines.position(3 + 7 * i) == at);
+      CHECK(lines.byte(at) == 3 + 7 * i);
+    }
+    CHECK(lines.position(text.size()) == Json{{"line", 2}, {"character", 2}});
+  }
+}
+
 TEST_CASE("lsp: every node of every shipped graph is renamed there and back") {
   for (const auto& [file, text] : client::shipped()) {
     if (file.find("/parts/") != std::string::npos) continue;

@@ -188,6 +188,23 @@ def meanwhile(p, w):
     p.set_text(before)
     page.wait_for_selector("#graph-bar .pill.good")
 
+    asked = []
+
+    def count(route):
+        asked.append(1)
+        time.sleep(0.5)
+        route.continue_()
+    page.route("**/api/picture", count)
+    for seed in range(10, 16):
+        p.set_text(before.replace('"seed": 2', f'"seed": {seed}'))
+        page.wait_for_timeout(150)
+    s.until(lambda: page.locator('#picture .sheet[aria-busy="false"]').count() == 1 and len(asked) > 1,
+            "the picture comes when typing has ended")
+    s.check(len(asked) < 6, "and one is drawn at a time", len(asked))
+    page.unroute("**/api/picture")
+    p.set_text(before)
+    page.wait_for_selector("#graph-bar .pill.good")
+
     page.once("dialog", lambda d: d.accept("a copy's.json"))
     page.click("#graph-bar button:has-text('Save as')")
     s.until(lambda: page.title().startswith("a copy's.json"), "Save as takes a name with a blank and a quote")

@@ -31,6 +31,21 @@ Lines::Lines(std::string_view text, bool utf8) : text_(text), utf8_(utf8), begin
   for (std::size_t i = 0; i < text.size(); ++i)
     if (text[i] == '\n' || (text[i] == '\r' && !(i + 1 < text.size() && text[i + 1] == '\n')))
       begins_.push_back(i + 1);
+  for (std::size_t line = 0; line < begins_.size(); ++line) stop_within(line);
+}
+
+void Lines::stop_within(std::size_t line) {
+  constexpr std::size_t apart = 1024;
+  const std::size_t end = end_of(line);
+  std::size_t units = 0, next = begins_[line] + apart;
+  for (std::size_t at = begins_[line]; next < end && at < end;) {
+    const Step s = step(text_.substr(at, end - at), utf8_);
+    at += s.bytes;
+    units += s.units;
+    if (at < next) continue;
+    stops_.push_back({at, units});
+    next = at + apart;
+  }
 }
 
 std::size_t Lines::end_of(std::size_t line) const {
@@ -57,8 +72,14 @@ Json Lines::position(std::size_t byte) const {
   byte = std::min(byte, text_.size());
   const auto next = std::upper_bound(begins_.begin(), begins_.end(), byte);
   const auto line = static_cast<std::size_t>(next - begins_.begin() - 1);
-  std::size_t units = 0;
-  for (std::size_t at = begins_[line]; at < byte;) {
+  std::size_t units = 0, at = begins_[line];
+  const auto stop = std::upper_bound(stops_.begin(), stops_.end(), byte,
+                                     [](std::size_t b, const Stop& s) { return b < s.byte; });
+  if (stop != stops_.begin() && std::prev(stop)->byte > at) {
+    at = std::prev(stop)->byte;
+    units = std::prev(stop)->units;
+  }
+  while (at < byte) {
     const Step s = step(text_.substr(at, byte - at), utf8_);
     units += s.units;
     at += s.bytes;

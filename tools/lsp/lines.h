@@ -19,10 +19,16 @@ class Lines {
   assist::Span span(const Json& range) const;
 
  private:
+  // A character's beginning, and the units before it in its line.
+  struct Stop {
+    std::size_t byte, units;
+  };
   std::size_t end_of(std::size_t line) const;  // without its line end
+  void stop_within(std::size_t line);
   std::string_view text_;
   bool utf8_;
   std::vector<std::size_t> begins_;
+  std::vector<Stop> stops_;  // within long lines, so that none is counted from its beginning
 };
 
 }  // namespace sluice::lsp

@@ -65,8 +65,23 @@ async function check() {
   listProblems(found.diagnostics);
   tell("checked", found);
   if (!found.ok) return tell("picture", null);
-  const picture = await post("picture", body({serial: mine}));
-  if (picture && picture.serial === serial) tell("picture", picture);
+  await draw();
+}
+
+// One picture at a time: that of a large graph takes seconds, and what was typed meanwhile is in the next.
+let drawing = false;
+async function draw() {
+  if (drawing) return;
+  drawing = true;
+  try {
+    for (let mine = -1; mine !== serial && state.check.ok;) {
+      mine = serial;
+      const picture = await post("picture", body({serial: mine}));
+      if (picture && picture.serial === serial) tell("picture", picture);
+    }
+  } finally {
+    drawing = false;
+  }
 }
 
 function mark(diagnostics) {
