@@ -20,8 +20,7 @@ Watch::~Watch() {
 void Watch::known(const std::string& graph, const std::string& sha256) {
   const std::lock_guard lock(mutex_);
   files_[graph] = sha256;
-  std::error_code none;
-  written_[graph] = fs::last_write_time(places_.root() / places_.graph(graph), none);
+  written_.erase(graph);  // it may have been written since it was read: it is looked at once more
 }
 
 void Watch::expect(const std::string& run) {
