@@ -112,10 +112,10 @@ def behind_a_socket(binary):
     with Workbench(binary, None, "--socket", "page.sock") as w:
         file = w.folder / "page.sock"
 
-        def status(host="127.0.0.1:8000", token=w.token):
+        def status(host="127.0.0.1:8000", token=w.token, at=file):
             c = http.client.HTTPConnection("127.0.0.1", w.port, timeout=20)
             c.sock = socket.socket(socket.AF_UNIX)
-            c.sock.connect(str(file))
+            c.sock.connect(str(at))
             c.request("GET", "/api/open", headers={"Host": host, "Authorization": "Bearer " + token})
             code = c.getresponse().status
             c.close()
@@ -125,6 +125,10 @@ def behind_a_socket(binary):
         s.check(file.stat().st_mode & 0o777 == 0o600, "--socket: nobody else may connect", oct(file.stat().st_mode))
         s.check(status(token="0" * 64) == 401, "--socket: a wrong token")
         s.check(status(host="evil.example:8000") == 421, "--socket: another host's name")
+        with Workbench(binary, w.folder, "--socket", "of 80.sock", "--port", "80") as usual:
+            at = w.folder / "of 80.sock"
+            s.check(status("127.0.0.1", usual.token, at) == 200 and status("127.0.0.1:8000", usual.token, at) == 421,
+                    "port 80 is the one that browsers do not name")
         listed = os.popen("ss -Htlnp 2>/dev/null").read()
         s.check(f"pid={w.process.pid}," not in listed, "--socket: no port is listened on", listed)
         other = w.sluice("open", "--socket", "page.sock", "--no-browser")

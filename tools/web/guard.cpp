@@ -23,8 +23,9 @@ std::string new_token() {
 }
 
 void Guard::serve_on(int port) {
-  hosts_[0] = "127.0.0.1:" + std::to_string(port);
-  hosts_[1] = "localhost:" + std::to_string(port);
+  const std::string end = port == 80 ? "" : ":" + std::to_string(port);  // as browsers name it
+  hosts_[0] = "127.0.0.1" + end;
+  hosts_[1] = "localhost" + end;
 }
 
 Verdict Guard::look(const httplib::Request& q) const {
