@@ -104,6 +104,11 @@ std::string insert(const Catalogue& catalogue, const DocumentPtr& document, cons
     Json in = node["in"];
     if ((before.empty() || before == at) && rewire(in, from, name)) text.set(child(at, "in"), in);
   }
+  // Who reads a part from outside reads its "out".
+  const std::string part = parent_of(nodes_at);
+  const Json* out = part.empty() ? nullptr : find(*document, child(part, "out"));
+  if (out && !spec->outs.empty() && (before.empty() || parent_of(before) != nodes_at))
+    if (Json given = *out; rewire(given, from, name)) text.set(child(part, "out"), given);
   return text.text();
 }
 
