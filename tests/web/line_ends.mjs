@@ -20,7 +20,7 @@ const editor = {
   replaceRange: (piece, from, to) => hold(text.slice(0, from) + piece + text.slice(to)),
   getDoc: () => ({posFromIndex: i => i}), getInputField: () => element,
   on: (what, handler) => { if (what === "changes") listener = handler; },
-  clearHistory() {}, performLint() {}, setSize() {},
+  clearHistory() {}, performLint() {}, setOption() {}, setSize() {},
 };
 let file = "", version = 0;
 const answers = {GET: () => ({id: "1", name: "g.json", text: file, sha256: "v" + version}),

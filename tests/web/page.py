@@ -354,6 +354,21 @@ def together(p, w):
         tab.close()
 
 
+def without_a_graph(browser, w):
+    (w.folder / "nothing here").mkdir()
+    with Workbench(w.binary, w.folder, what="nothing here") as other:
+        p = Page(browser, other)
+        p.page.click("#tab-graph")
+        p.page.click(".CodeMirror")
+        p.page.keyboard.type("x")
+        s.check(p.text() == "", "in a folder without a graph nothing is typed")
+        for button in ("Save", "Save as", "Run"):
+            p.page.evaluate("() => { document.getElementById('toast').textContent = ''; }")
+            p.page.click(f"#graph-bar button:text-is('{button}')")
+            s.until(lambda: "no graph is open" in p.page.text_content("#toast"), f"and {button} says so")
+        p.context.close()
+
+
 def looks(browser, w, folder):
     for width in (1280, 400):
         for dark in (False, True):
@@ -393,6 +408,7 @@ def main(binary, folder=None):
         said = [m for m in p.said if not re.search(r"status of (409|422)", m)]
         s.check(not said, "the console has no error", said[:5])
         s.check(not p.elsewhere, "no request leaves the machine", p.elsewhere[:3])
+        without_a_graph(browser, w)
         looks(browser, w, folder)
         browser.close()
     s.end()

@@ -1,7 +1,7 @@
 // The bar above text and picture: which graph, whether it is right, and the commands that run it.
 import {el, refill} from "./dom.js";
 import {get, on, post, remove} from "./api.js";
-import {openGraph, replaceText, save, saveAs} from "./editor.js";
+import {openGraph, opened, replaceText, save, saveAs} from "./editor.js";
 import {openRun} from "./run.js";
 import {showAdvice, showData, showProfile, showWhatIf} from "./measures.js";
 import {say, state, tell, when} from "./state.js";
@@ -84,7 +84,7 @@ export function changesIn(text) {
 async function run(kind, more = {}) {
   if (state.check && !state.check.ok) return say("mend the graph first: " +
     state.check.diagnostics[0].message, true);
-  if (state.graph.dirty && !(await save())) return;
+  if (opened().dirty && !(await save())) return;
   const set = changesIn(sets.value);
   const job = await post("jobs", {kind, graph: state.graph.id, set, ...more});
   if (kind === "run") {

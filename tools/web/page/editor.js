@@ -14,13 +14,19 @@ const at = p => ({line: p.line, character: p.ch});
 export const withLf = text => text.replace(/\r\n?/g, "\n");
 const ofFile = text => ({saved: withLf(text), lineEnd: /^[^\n]*\r\n/.test(text) ? "\r\n" : "\n"});
 const forFile = text => text.replaceAll("\n", state.graph.lineEnd);
-const body = more => ({graph: state.graph.id, text: state.editor.getValue(), ...more});
+function body(more) {
+  return {graph: opened().id, text: state.editor.getValue(), ...more};
+}
+export function opened() {
+  if (!state.graph) throw new Error("no graph is open");
+  return state.graph;
+}
 
 export function setUpEditor() {
   const editor = CodeMirror(document.getElementById("editor"), {
     mode: {name: "javascript", json: true}, lineNumbers: true, matchBrackets: true,
     autoCloseBrackets: true, tabSize: 2, gutters: ["CodeMirror-lint-markers"],
-    readOnly: state.readOnly, viewportMargin: 30,
+    readOnly: true, viewportMargin: 30,  // until a graph is open
     lint: {getAnnotations: () => [], lintOnChange: false},
     extraKeys: {Tab: false, "Shift-Tab": false, "Ctrl-Space": complete, "Cmd-S": save,
       "Ctrl-S": save, "F2": renameHere, "F12": define, "Ctrl-K": hover, "Shift-Alt-F": format},
@@ -48,6 +54,7 @@ export async function openGraph(id) {
   if (state.graph?.dirty && !confirm("Leave " + state.graph.name + " without saving it?")) return;
   const file = await get("graph/" + id);
   state.graph = {...file, ...ofFile(file.text), dirty: false};
+  state.editor.setOption("readOnly", state.readOnly);
   state.editor.setValue(state.graph.saved);
   state.editor.clearHistory();
   tell("graph");
@@ -183,7 +190,7 @@ const format = () => change("assist/format", () => ({}));
 
 export async function save() {
   if (state.readOnly) return say("read-only: nothing is saved");
-  const text = state.editor.getValue(), graph = state.graph;
+  const text = state.editor.getValue(), graph = opened();
   try {
     const saved = await put("graph/" + graph.id, {text: forFile(text)}, graph.sha256);
     Object.assign(graph, {sha256: saved.sha256, saved: text, dirty: state.editor.getValue() !== text});
@@ -198,7 +205,7 @@ export async function save() {
 }
 
 export async function saveAs() {
-  const name = prompt("The new file's name", state.graph.name.split("/").pop()
+  const name = prompt("The new file's name", opened().name.split("/").pop()
     .replace(/(-\d+)?\.json$/, "-2.json"));
   if (!name) return;
   const {id} = await post("graphs", {beside: state.graph.id, name,
