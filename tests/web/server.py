@@ -331,13 +331,15 @@ def main(binary):
         s.check(checked["ok"] and '"in": "rotate90"' in answer["text"],
                 "a node between two others reads one and is read by the other", checked["diagnostics"][:1])
         parts = """{ "parts": { "p": { "in": "x", "out": "a", "nodes": {
-          "a": { "type": "scale_intensity", "in": "x" } } } },
+          "a": { "type": "scale_intensity", "in": "x" },
+          "b": { "type": "concat_items", "in": { /* why */ "a": "a" } } } } },
           "nodes": { "made": { "type": "synthetic", "num_samples": 1, "spatial_size": [9, 9, 9] },
                      "use": { "part": "p", "in": "made" }, "batch": { "type": "batch", "in": "use" } } }"""
         for before in (None, "/nodes/batch"):
             how = {"op": "insert", "type": "rand_flip", "after": "/parts/p/nodes/a"} | ({"before": before} if before else {})
             made = json.loads(ask(w, "POST", "/api/edit", {"graph": graph, "text": parts, "edits": [how]})[1])["text"]
             s.check('"out": "flip"' in made and '"in": "a"' in made, "a node behind the last of a part is what leaves it", made)
+            s.check(("/* why */ " + ('"a": "a"' if before else '"a": "flip"')) in made, "comments between names stay", made)
         compared = json.loads(ask(w, "POST", "/api/compare", {"runs": [ids["runs/a"], ids["runs/b"]]})[1])
         told = json.loads(w.sluice("compare", "runs/a", "runs/b", "--json").stdout)
         s.check(compared["settings"] == told["settings"] and compared["figures"] == told["figures"],

@@ -61,18 +61,15 @@ std::string free_name(const Json& nodes, const std::string& type) {
   }
 }
 
-// What a node reads: `in` with `from` replaced; "from.port" too, since its fields come from there.
-bool rewire(Json& in, const std::string& from, const std::string& to) {
-  if (in.is_string()) {
-    const std::string name = in;
-    if (name != from && !name.starts_with(from + ".")) return false;
-    in = to;
-    return true;
-  }
-  bool any = false;
+// What a node reads, at `in`: `from` replaced, name by name, so that comments between them stay;
+// "from.port" too, since its fields come from there.
+void rewire(GraphText& text, const Json& in, const std::string& at, const std::string& from,
+            const std::string& to) {
   if (in.is_structured())
-    for (auto& one : in) any |= rewire(one, from, to);
-  return any;
+    for (const auto& [key, one] : in.items()) rewire(text, one, child(at, key), from, to);
+  if (!in.is_string()) return;
+  const std::string& name = in.get_ref<const std::string&>();
+  if (name == from || name.starts_with(from + ".")) text.set(at, to);
 }
 
 // A node of a type between another one and those that read it: {"type", "after": its pointer,
@@ -101,14 +98,13 @@ std::string insert(const Catalogue& catalogue, const DocumentPtr& document, cons
   for (const auto& [key, node] : nodes->items()) {
     const std::string at = child(nodes_at, key);
     if (!node.is_object() || !node.contains("in") || spec->outs.empty()) continue;
-    Json in = node["in"];
-    if ((before.empty() || before == at) && rewire(in, from, name)) text.set(child(at, "in"), in);
+    if (before.empty() || before == at) rewire(text, node["in"], child(at, "in"), from, name);
   }
   // Who reads a part from outside reads its "out".
   const std::string part = parent_of(nodes_at);
   const Json* out = part.empty() ? nullptr : find(*document, child(part, "out"));
   if (out && !spec->outs.empty() && (before.empty() || parent_of(before) != nodes_at))
-    if (Json given = *out; rewire(given, from, name)) text.set(child(part, "out"), given);
+    rewire(text, *out, child(part, "out"), from, name);
   return text.text();
 }
 
