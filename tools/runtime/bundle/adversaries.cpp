@@ -8,6 +8,7 @@
 //   images ─ make ─ judge_step ─ judged ─ fooled, intensity, kl, perceptual ─ loss ─ step
 #include <algorithm>
 
+#include "engine/base/shell_word.h"
 #include "tools/runtime/bundle/translate.h"
 
 namespace sluice::bundle {
@@ -303,20 +304,20 @@ Json Translator::perceptual(const Item& item) {
   };
   const std::string type = said("network_type").text();
   if (type != "resnet50")
-    return block("network_type", "of its networks there is torchvision's: write --set " + item.id +
-                                     "#network_type=resnet50");
+    return block("network_type", "of its networks there is torchvision's: write --set " +
+                                     shell_word(item.id + "#network_type=resnet50"));
   if (dims_ == 3 && !values.is_true(item, "is_fake_3d", true))
-    return block("is_fake_3d", "volumes are compared slice by slice: write --set " + item.id +
-                                   "#is_fake_3d=true");
+    return block("is_fake_3d", "volumes are compared slice by slice: write --set " +
+                                   shell_word(item.id + "#is_fake_3d=true"));
   Json body = {{"type", "torchvision_features"}};
   const Value file = said("pretrained_path");
-  const std::string how =
-      "--set " + item.id + "#pretrained_path=FILE, of torchvision's resnet50 by torch.save()";
+  const std::string how = "--set " + shell_word(item.id + "#pretrained_path=FILE") +
+                          ", of torchvision's resnet50 by torch.save()";
   if (!values.is_true(item, "pretrained", true)) {
     report.add(
         item, "PerceptualLoss", Fate::translated,
         "perceptual_loss, of drawn weights as pretrained is false; for a file's write --set " +
-            item.id + "#pretrained=true " + how);
+            shell_word(item.id + "#pretrained=true") + " " + how);
   } else if (file.is_text() && !file.text().empty()) {
     body["weights"] = values.path(file.text());
     if (const Value key = said("pretrained_state_dict_key"); key.is_text())
