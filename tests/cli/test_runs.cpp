@@ -93,6 +93,17 @@ TEST_CASE("runs are listed with how they ended and their best figures, in any or
   CHECK(in(f, "$SLUICE runs nowhere").code == 4);
 }
 
+TEST_CASE("of a metric that no run has all are named that there are") {
+  Folder f;
+  const json value = {{"last", 1}, {"best", 1}, {"epoch", 0}, {"best_epoch", 0}};
+  f.write("r/summary.json",
+          json{{"status", "done"}, {"metrics", {{"a.loss", value}, {"loss", value}}}}.dump());
+  const auto r = in(f, "$SLUICE runs --sort none");
+  INFO(r.err);
+  CHECK(r.code == 2);
+  CHECK(r.err.find("there are a.loss, loss, and name") != std::string::npos);
+}
+
 TEST_CASE("compare says which settings differ, and best, last and min of each metric") {
   Folder f;
   write_run(f, "a", 0.1);

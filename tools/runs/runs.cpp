@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "engine/base/error.h"
 #include "engine/base/lower_is_better.h"
@@ -183,10 +184,11 @@ void sort(Json& rows, const std::string& column) {
   const bool is_plain = std::find(std::begin(plain), std::end(plain), column) != std::end(plain);
   const auto has = [&](const Json& r) { return r["metrics"].contains(column); };
   if (!is_plain && !rows.empty() && std::none_of(rows.begin(), rows.end(), has)) {
-    std::string known;
+    std::set<std::string> names;
     for (const Json& r : rows)
-      for (const auto& [name, values] : r["metrics"].items())
-        if (known.find(name) == known.npos) known += (known.empty() ? "" : ", ") + name;
+      for (const auto& [name, values] : r["metrics"].items()) names.insert(name);
+    std::string known;
+    for (const auto& name : names) known += (known.empty() ? "" : ", ") + name;
     throw Error(Exit::usage, "no run has a metric " + column + "; there are " +
                                  (known.empty() ? "none" : known) +
                                  ", and name, started, steps, epochs, wall_s, status");
