@@ -349,7 +349,12 @@ def together(p, w):
     text = p.text().replace('"seed": 2', '"seed": 4')
     (w.folder / "small.json").write_text(text)
     heard = lambda tab: tab.evaluate("() => document.querySelector('.CodeMirror').CodeMirror.getValue()") == text
-    s.until(lambda: all(heard(tab) for tab in tabs), "and each hears what happens")
+    s.until(lambda: all(heard(tab) for tab in tabs) and p.text() == text, "and each hears what happens")
+    text = text.replace('"seed": 4', '"seed": 5')
+    p.set_text(text)
+    p.page.click("#graph-bar button:text-is('Save')")
+    s.until(lambda: all(heard(tab) for tab in tabs), "also what one of them saves")
+    s.check(p.page.locator("#dialog[open]").count() == 0, "which asks nothing of that one")
     for tab in tabs:
         tab.close()
 

@@ -145,6 +145,7 @@ void Api::add_graphs(httplib::Server& http) {
              places_.write(places_.graph(id), text, q.get_header_value("If-Match"));
              const std::string digest = sha256_of(text);
              watch_.known(id, digest);
+             events_.send("file", {{"graph", id}, {"sha256", digest}});  // to other pages
              return Json{{"sha256", digest}};
            }));
 }

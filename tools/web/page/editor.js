@@ -188,7 +188,9 @@ async function renameHere() {
 
 const format = () => change("assist/format", () => ({}));
 
-export async function save() {
+let saving;
+export const save = () => saving = write();
+async function write() {
   if (state.readOnly) return say("read-only: nothing is saved");
   const text = state.editor.getValue(), graph = opened();
   try {
@@ -216,6 +218,7 @@ export async function saveAs() {
 }
 
 async function changedOutside({graph, sha256}) {
+  await saving?.catch(() => {});  // of this page's own text nothing is to be said
   if (graph !== state.graph?.id || sha256 === state.graph.sha256) return;
   const other = await get("graph/" + graph);
   if (graph !== state.graph.id || other.sha256 === state.graph.sha256) return;
