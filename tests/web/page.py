@@ -359,6 +359,18 @@ def together(p, w):
         tab.close()
 
 
+def checking_data(p, w):
+    page = p.page
+    page.select_option("#graph-bar select", label="data.json")
+    s.until(lambda: page.title().startswith("data.json"), "a graph of files is opened")
+    page.wait_for_selector("#graph-bar .pill.warn, #graph-bar .pill.good")
+    page.click("#graph-bar button:has-text('Check data')")
+    s.until(lambda: page.locator("#dialog[open] td:has-text('a.nii')").count() == 1, "Check data shows what is wrong with them")
+    page.keyboard.press("Escape")
+    page.select_option("#graph-bar select", label="small.json")
+    s.until(lambda: page.title().startswith("small.json"), "and the other graph comes back")
+
+
 def without_a_graph(browser, w):
     (w.folder / "nothing here").mkdir()
     with Workbench(w.binary, w.folder, what="nothing here") as other:
@@ -401,10 +413,16 @@ def main(binary, folder=None):
         folder.mkdir(parents=True, exist_ok=True)
     with Workbench(binary) as w, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        data = w.folder / "d"
+        data.mkdir()
+        (data / "dataset.json").write_text('{ "training": [{ "image": "a.nii", "label": "b.nii" }] }')
+        (w.folder / "data.json").write_text("""{ "nodes": { "cases": { "type": "decathlon", "root": "d" },
+          "load": { "type": "load_image", "in": "cases", "keys": ["image", "label"] } } }""")
         p = Page(browser, w)
         shots = lambda name: folder and p.page.screenshot(path=folder / (name + ".png"))
         writing(p, w)
         meanwhile(p, w)
+        checking_data(p, w)
         by_keyboard(p, w)
         together(p, w)
         running(p, w, shots)

@@ -141,7 +141,8 @@ async function took(job) {
     return;
   }
   const whole = await get("jobs/" + job.id);
-  if (job.code) return say(job.kind + ": " + lastLine(job.err), true);
+  const faults = job.kind === "data_check" && whole.result?.findings;  // by which its code is not 0
+  if (job.code && !faults) return say(job.kind + ": " + lastLine(job.err), true);
   ({profile: showProfile, what_if: showWhatIf, advise: showAdvice, data_check: showData})[job.kind](
     whole, replaceText);
 }
