@@ -371,6 +371,27 @@ def checking_data(p, w):
     s.until(lambda: page.title().startswith("small.json"), "and the other graph comes back")
 
 
+def advice(p, w):
+    """As it comes after minutes in which the text may have become another one."""
+    page = p.page
+    before = p.text()
+    come = """async changed => {
+        const {showAdvice} = await import("/page/measures.js"), {replaceText} = await import("/page/editor.js");
+        const {state} = await import("/page/state.js"), before = state.editor.getValue() + changed;
+        showAdvice({title: state.graph.name, graph: state.graph.id, before,
+          text: before.replace('"size": 2', '"size": 4'),
+          result: {before: {rate: 1, verdict: ""}, after: {rate: 2}, changes: []}}, replaceText); }"""
+    page.evaluate(come, "\n// that is gone")
+    p.at("#dialog[open] :text('another text than this advice began with')")
+    s.check(page.locator("#dialog button.main").count() == 0 and page.locator("#dialog ins").count() == 1,
+            "advice for another text is shown, and not taken")
+    page.keyboard.press("Escape")
+    page.evaluate(come, "")
+    page.click("#dialog button.main")
+    s.check(p.text() == before.replace('"size": 2', '"size": 4'), "advice for this text is taken", p.text())
+    p.set_text(before)
+
+
 def without_a_graph(browser, w):
     (w.folder / "nothing here").mkdir()
     with Workbench(w.binary, w.folder, what="nothing here") as other:
@@ -423,6 +444,7 @@ def main(binary, folder=None):
         writing(p, w)
         meanwhile(p, w)
         checking_data(p, w)
+        advice(p, w)
         by_keyboard(p, w)
         together(p, w)
         running(p, w, shots)
