@@ -185,6 +185,9 @@ def meanwhile(p, w):
             "of two changes of a form that overlap both are in the text")
     s.check(p.text().startswith("// typed\n"), "and what was typed meanwhile")
     page.unroute("**/api/edit")
+    page.evaluate("""() => { const field = document.getElementById("p-desc"); field.value = "5";
+        field.dispatchEvent(new Event("change")); }""")
+    s.until(lambda: '"desc": "5"' in line("flip"), "a number in a text's field is a text")
     p.set_text(before)
     page.wait_for_selector("#graph-bar .pill.good")
 
