@@ -222,7 +222,8 @@ TEST_CASE("lsp: a file that is two parts is changed once by a rename") {
   "nodes": { "a": { "type": "synthetic", "spatial_size": [9, 9, 9], "num_samples": 1 },
              "b": { "part": "p", "in": "a" }, "c": { "part": "q", "in": "b" } } })";
   const std::string uri = "file://" + (folder.path / "g.json").string();
-  Client c({{"workspace", {{"workspaceEdit", {{"documentChanges", true}}}}}});
+  const Json editor = {{"workspace", {{"workspaceEdit", {{"documentChanges", true}}}}}};
+  Client c(editor);
   c.open(uri, whole);
   Json params = client::at(uri, whole, "\"low\"", 2);
   params["newName"] = "least";
