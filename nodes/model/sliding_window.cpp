@@ -30,7 +30,8 @@ using Shape = std::vector<std::int64_t>;
 struct SlidingWindow final : Node {
   struct Params {
     std::string net, key = "image", mode = "constant", padding_mode = "constant", starts = "fixed",
-                     sums = "float32";
+                     sums = "float32", smaller_outputs = "middle";
+    std::optional<std::string> whole_key;
     std::vector<std::string> output_key{"pred"}, further_keys, point_keys;
     Shape roi_size, roi_divisible{1}, mirror_axes, extra_input_padding;
     std::int64_t sw_batch_size = 1;
@@ -109,6 +110,13 @@ struct SlidingWindow final : Node {
         .param("argmax", &Params::argmax,
                "The class with the highest logit, as from a node argmax behind this one. Of logits "
                "only a window's depth is kept, along the first axis.")
+        .param("smaller_outputs", &Params::smaller_outputs,
+               "What an output that is smaller than its window is of: of the window's middle, or "
+               "of all of it, on a grid so many times coarser (a detector's maps).")
+        .choices({"middle", "coarse"})
+        .param("whole_key", &Params::whole_key,
+               "If set, the network sees an image at once, whatever roi_size is, where this field "
+               "has fewer voxels than a window.")
         .param(
             "slice_axis", &Params::slice_axis,
             "The network is 2-D and sees slices across this spatial axis, in which roi_size is 1 "
@@ -119,6 +127,7 @@ struct SlidingWindow final : Node {
         .reads("net")
         .takes("@key", Form::any, 2, 3)
         .takes("@further_keys", Form::any)
+        .takes("@whole_key", Form::any, 2, 3)
         .per_axis("@key", "roi_size")
         .enters("@key", "net")
         .windows("roi_size")
@@ -127,6 +136,8 @@ struct SlidingWindow final : Node {
         .like("@key")
         .channels("@net.out_channels")
         .dtype("float32")
+        .resizes("@output_key")
+        .when("smaller_outputs", "coarse")
         .changes("@output_key")
         .channels("1")
         .dtype("uint8")
@@ -143,6 +154,10 @@ struct SlidingWindow final : Node {
                                    std::to_string(p.output_key.size()));
     if (p.extra_input_padding.size() % 2 != 0)
       throw Error(Exit::usage, "extra_input_padding is pairs of numbers, two an axis");
+    if (coarse() && !p.extra_input_padding.empty())
+      throw Error(Exit::usage,
+                  "extra_input_padding is for outputs of a window's middle; smaller_outputs says "
+                  "that they are of all of it");
     if (p.output_key.size() > net_->output_count())
       throw Error(Exit::usage, "network \"" + p.net + "\" has " +
                                    std::to_string(net_->output_count()) + " outputs, but " +
@@ -189,6 +204,7 @@ struct SlidingWindow final : Node {
         throw DataError("\"" + key + "\" is of " + std::to_string(t.size(0)) + " members, \"" +
                         p.key + "\" of " + std::to_string(x.size(0)));
     }
+    sees_whole_ = p.whole_key && voxels_of(f.in().tensor(*p.whole_key)) < window_voxels();
     const Outputs y = averaged(x.to(at::kFloat), f);
     if (y.empty()) return;
     Sample out = f.in();
@@ -199,6 +215,19 @@ struct SlidingWindow final : Node {
 
  private:
   using Outputs = Network::Tensors;  // none where the run was stopped
+
+  bool coarse() const { return p.smaller_outputs == "coarse"; }
+  std::int64_t window_voxels() const {
+    std::int64_t n = 1;
+    for (std::size_t a = 0; a < axes_; ++a) n *= per_key(p.roi_size, a);
+    return n;
+  }
+  std::int64_t voxels_of(const at::Tensor& t) const {
+    std::int64_t n = 1;
+    for (std::int64_t a = 1; a <= std::min(t.dim(), static_cast<std::int64_t>(axes_)); ++a)
+      n *= t.size(-a);
+    return n;
+  }
 
   // Of several weights: the network's own mean of each window, but for float16, in which nnU-Net
   // adds up whole volumes.
@@ -249,7 +278,7 @@ struct SlidingWindow final : Node {
     const at::Tensor x = filled(image, p.extra_input_padding);
     Shape roi, pads;
     for (std::int64_t a = 0; a < x.dim() - 2; ++a) {
-      const std::int64_t wanted = per_key(p.roi_size, a), size = x.size(a + 2);
+      const std::int64_t wanted = sees_whole_ ? 0 : per_key(p.roi_size, a), size = x.size(a + 2);
       const std::int64_t step = std::max<std::int64_t>(1, per_key(p.roi_divisible, a));
       roi.push_back(wanted > 0 ? wanted : (size + step - 1) / step * step);
       const std::int64_t missing = std::max<std::int64_t>(roi[a] - size, 0);
@@ -265,12 +294,25 @@ struct SlidingWindow final : Node {
     for (at::Tensor& y : all) {
       for (std::size_t i = 0; i < pads.size(); i += 2) {
         const auto axis = x.dim() - 1 - static_cast<std::int64_t>(i / 2);
+        if (coarse()) {
+          if (pads[i] + pads[i + 1] > 0) y = cut_back(y, axis, pads[i], x.size(axis), wide);
+          continue;
+        }
         const std::int64_t missing = (wide.size(axis) - y.size(axis)) / 2;  // in front
         y = y.narrow(axis, extra(i) + pads[i] - missing, image.size(axis));
       }
       y = y.contiguous();
     }
     return all;
+  }
+  // Of a coarse map what lies over the image, to the nearest of its voxels, as MONAI rounds.
+  static at::Tensor cut_back(const at::Tensor& y, std::int64_t axis, std::int64_t front,
+                             std::int64_t size, const at::Tensor& wide) {
+    const double share = static_cast<double>(y.size(axis)) / static_cast<double>(wide.size(axis));
+    const auto at = [&](std::int64_t voxel) {
+      return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(voxel) * share));
+    };
+    return y.narrow(axis, at(front), at(front + size) - at(front));
   }
   std::int64_t extra(std::size_t i) const {
     return i < p.extra_input_padding.size() ? p.extra_input_padding[i] : 0;
@@ -312,12 +354,13 @@ struct SlidingWindow final : Node {
     const std::vector<Shape> windows =
         window_places(x.sizes().slice(2).vec(), roi, p.overlap, p.starts == "even");
     const auto each = static_cast<std::int64_t>(windows.size()), all = each * x.size(0);
+    const std::int64_t at_once = sees_whole_ ? all : p.sw_batch_size;
     Outputs results;
     std::vector<std::optional<Blend>> blends(p.output_key.size());
     std::vector<std::vector<at::Tensor>> unread(p.output_key.size());  // windows' sums on a device
-    for (std::int64_t first = 0; first < all; first += p.sw_batch_size) {
+    for (std::int64_t first = 0; first < all; first += at_once) {
       if (f.stopped()) return {};
-      const std::int64_t end = std::min(first + p.sw_batch_size, all);
+      const std::int64_t end = std::min(first + at_once, all);
       std::vector<at::Tensor> parts;
       std::vector<std::pair<std::int64_t, Shape>> places;
       for (auto i = first; i < end; ++i) {
@@ -327,7 +370,7 @@ struct SlidingWindow final : Node {
       Network::Tensors inputs = further(places, roi, front);
       inputs.insert(inputs.begin(), at::stack(parts));
       const Outputs outputs = predicted(std::move(inputs), roi);
-      const bool alone = all <= p.sw_batch_size && each == 1 && p.sums == "float32";
+      const bool alone = all <= at_once && each == 1 && p.sums == "float32";
       for (std::size_t o = 0; o < outputs.size(); ++o) {
         const at::Tensor& y = outputs[o];
         const at::Tensor sums = y.sum(after_first(y), false, at::kFloat);
@@ -336,7 +379,10 @@ struct SlidingWindow final : Node {
         else
           unread[o].push_back(sums);
         if (first == 0) {
-          require_cover(y, roi, windows);
+          if (!coarse())
+            require_cover(y, roi, windows);
+          else if (!alone)
+            require_even(x, y, roi, windows);
           results.push_back(alone ? finished(y) : room(x, y, roi));
         }
         for (auto i = first; i < end && !alone;) {  // the windows of one member after the other
@@ -345,8 +391,11 @@ struct SlidingWindow final : Node {
             const at::Tensor& result = results[o];
             blends[o].emplace(importance(roi, y, result.device()), y.size(1), result[i / each]);
           }
-          blends[o]->add(y.slice(0, i - first, next - first),
-                         {windows.data() + i % each, static_cast<std::size_t>(next - i)});
+          std::vector<Shape> begins(windows.begin() + i % each,
+                                    windows.begin() + i % each + (next - i));
+          for (std::size_t a = 0; coarse() && a < roi.size(); ++a)
+            for (Shape& begin : begins) begin[a] /= factor(roi, y, a);
+          blends[o]->add(y.slice(0, i - first, next - first), begins);
           if (next % each == 0) blends[o]->finish();
           i = next;
         }
@@ -380,6 +429,34 @@ struct SlidingWindow final : Node {
     }
   }
 
+  // Of a coarse output: how many of a window's voxels one of it is of.
+  static std::int64_t factor(const Shape& roi, const at::Tensor& y, std::size_t a) {
+    return roi[a] / y.size(static_cast<std::int64_t>(a) + 2);
+  }
+  // Windows, and where they begin, are whole voxels of a coarse output.
+  void require_even(const at::Tensor& x, const at::Tensor& y, const Shape& roi,
+                    const std::vector<Shape>& windows) const {
+    for (std::size_t a = 0; a < roi.size(); ++a) {
+      const auto axis = static_cast<std::int64_t>(a) + 2;
+      const std::int64_t n = factor(roi, y, a);
+      const bool even = std::all_of(windows.begin(), windows.end(),
+                                    [&](const Shape& begin) { return begin[a] % n == 0; });
+      if (even && roi[a] == n * y.size(axis) && x.size(axis) % n == 0) continue;
+      throw Error(Exit::usage,
+                  "network "
+                  " + p.net + "
+                  " makes " +
+                      std::to_string(y.size(axis)) + " of a window's " + std::to_string(roi[a]) +
+                      " voxels along axis " + std::to_string(a) +
+                      ", where "
+                      " + p.key + "
+                      " has " +
+                      std::to_string(x.size(axis)) +
+                      "; roi_size, the distance between windows (roi_size (1 - overlap)) and the "
+                      "image (divisible_pad) must be multiples of what its levels divide by");
+    }
+  }
+
   static Shape after_first(const at::Tensor& t) {
     Shape axes(static_cast<std::size_t>(t.dim() - 1));
     std::iota(axes.begin(), axes.end(), 1);
@@ -405,7 +482,11 @@ struct SlidingWindow final : Node {
   at::Tensor room(const at::Tensor& x, const at::Tensor& y, const Shape& roi) const {
     Shape shape = x.sizes().vec();
     shape[1] = p.argmax ? 1 : y.size(1);
-    for (std::size_t a = 0; a < roi.size(); ++a) shape[a + 2] -= roi[a] - y.sizes()[a + 2];
+    for (std::size_t a = 0; a < roi.size(); ++a)
+      if (coarse())
+        shape[a + 2] /= factor(roi, y, a);
+      else
+        shape[a + 2] -= roi[a] - y.sizes()[a + 2];
     return at::empty(
         shape, at::dtype(p.argmax ? at::kByte : at::kFloat).device(blend_device(p.argmax ? y : x)));
   }
@@ -463,7 +544,8 @@ struct SlidingWindow final : Node {
     return t;
   }
 
-  // The weights of a window's middle, as large as y. Kept, since to move them waits for a device.
+  // The weights of a window's middle, as large as y, or of every so many of its voxels. Kept, since
+  // to move them waits for a device.
   const BlendWindow& importance(const Shape& roi, const at::Tensor& y, at::Device home) {
     const Shape size = y.sizes().slice(2).vec();
     if (roi_ == roi && window_.size == size && home_ == home) return window_;
@@ -471,7 +553,9 @@ struct SlidingWindow final : Node {
     window_.size = size;
     for (std::size_t a = 0; a < window_.weights.size(); ++a) {
       at::Tensor& weights = window_.weights[a];
-      weights = weights.narrow(0, (roi[a] - size[a]) / 2, size[a]).contiguous().to(home);
+      weights = coarse() ? weights.slice(0, 0, {}, factor(roi, y, a))
+                         : weights.narrow(0, (roi[a] - size[a]) / 2, size[a]);
+      weights = weights.contiguous().to(home);
     }
     roi_ = roi;
     home_ = home;
@@ -479,6 +563,7 @@ struct SlidingWindow final : Node {
   }
 
   std::size_t axes_ = 3;                   // of the image
+  bool sees_whole_ = false;                // this firing's is no larger than a window
   Network::Tensors further_;               // of this firing, [N, ...]
   std::shared_ptr<Network> shared_, net_;  // the network, and that of it which predicts now
   BlendWindow window_;                     // of the last firing, whose window was
