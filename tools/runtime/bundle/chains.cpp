@@ -692,6 +692,9 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
   };
   out.batch_size = whole("batch_size", 1);
   out.drop_last = values.is_true(item, "drop_last");
+  if (const ItemPtr collate = item.find("collate_fn");
+      collate && collate->text().ends_with(".no_collation"))
+    values.of(item, "collate_fn");  // samples of a detector, which is given batches here
   if (training) out.repeats = whole("repeats", 1);
   report.add(item, kind, Fate::translated, training ? "shuffle of the source, batch" : "");
 

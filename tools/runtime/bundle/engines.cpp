@@ -82,6 +82,7 @@ void Translator::network(const Value& value, const std::string& name) {
       missing(item, "normal_init of this network", true);
   }
   if (type == "dints") architecture(item, *spec, body);
+  if (type == "retina_net") feature_pyramid(item, *spec, body);
   if (type == "hover_net") {
     dims_ = 2;
     outputs_ = {"nucleus_prediction", "horizontal_vertical"};
@@ -207,7 +208,8 @@ void Translator::handlers(const Value& list, bool training) {
       weights(item);
     } else if (name == "ProbMapProducer" && !training) {
       map_ = one.item;
-    } else if (name == "ClassificationSaver" && !training) {
+    } else if (!training && (name == "ClassificationSaver" ||
+                             (name == "DetectionSaver" && known_script(config_.folder(), name)))) {
       saver_ = one.item;
     } else if (name == "LrScheduleHandler") {
       schedule(item);
@@ -478,6 +480,8 @@ void Translator::metrics(const Value& dict, const std::string& in, const std::st
 }
 
 void Translator::evaluate(const Item& evaluator, const std::string& source_name, const Json& more) {
+  if (last_name(evaluator.target()) == "DetectionEvaluator")
+    return find_boxes(evaluator, source_name, more);
   precision(evaluator);
   target_.clear();
   look_at_iteration(evaluator);
@@ -554,14 +558,13 @@ void Translator::inference() {
                true);
     return;
   }
-  if (last_name(evaluator->target()) != "SupervisedEvaluator") {
-    missing(
-        *evaluator,
-        "of evaluators there is SupervisedEvaluator" + instead_of(last_name(evaluator->target())),
-        true);
+  const std::string kind = last_name(evaluator->target());
+  if (kind != "SupervisedEvaluator" &&
+      !(kind == "DetectionEvaluator" && known_script(config_.folder(), kind))) {
+    missing(*evaluator, "of evaluators there is SupervisedEvaluator" + instead_of(kind), true);
     return;
   }
-  report.add(*evaluator, "SupervisedEvaluator", Fate::translated, "the nodes of the graph");
+  report.add(*evaluator, kind, Fate::translated, "the nodes of the graph");
   network(values.of(*evaluator, "network"));
   look_at_calls();
   handlers(values.of(*evaluator, "val_handlers"), false);
@@ -593,6 +596,7 @@ void Translator::schedule(const Item& handler) {
     missing(item, "a script of the bundle's own: the learning rate stays as it is", true);
     return;
   }
+  if (name == "GradualWarmupScheduler") return warm_up(handler, item);
   const auto rows = schedule_rows();
   const auto row =
       std::find_if(rows.begin(), rows.end(), [&](const ScheduleRow& r) { return r.name == name; });
@@ -669,6 +673,7 @@ void Translator::train() {
   const ScriptRow* script = trainer ? known_script(config_.folder(), kind) : nullptr;
   if (kind == "VaeGanTrainer" && script)
     return vae_gan(*trainer, Json::parse(script->params)["first"] == "judge");
+  if (kind == "DetectionTrainer" && script) return train_detector(*trainer);
   const bool latent = kind == "LDMTrainer" && script;
   if (kind != "SupervisedTrainer" && !latent) {
     report.add(trainer ? *trainer : *config_.root(),
@@ -760,11 +765,16 @@ void Translator::train() {
                "the best epoch is a validation's: metrics of training batches are not complete",
                false);
   rest(*trainer, "nothing here does what it says", true);
+  validate();
+}
 
+// What a training's ValidationHandler asks for.
+void Translator::validate() {
   const ItemPtr validator =
       validator_ ? validator_ : engine({"validate#evaluator", "evaluator"}, "Evaluator");
   if (!validator || validation_.is_null()) return;
-  report.add(*validator, "SupervisedEvaluator", Fate::translated, "the validation's nodes");
+  report.add(*validator, last_name(validator->target()), Fate::translated,
+             "the validation's nodes");
   handlers(values.of(*validator, "val_handlers"), true);
   evaluate(*validator, "val", validation_);
 }

@@ -31,6 +31,8 @@ void Translator::told(const ItemPtr& item, std::vector<Value>& effects) {
   }
   const Value v = values.of(item);
   if (v.is(Value::Kind::object)) return required(*v.item, effects);
+  for (const Value& one : v.items)  // a list that is named
+    if (v.is_list() && one.is(Value::Kind::effect)) effects.push_back(one);
   if (!v.is(Value::Kind::effect)) return;
   if (v.name == "save") {
     if (v.item) required(*v.item, effects);

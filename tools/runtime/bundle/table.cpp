@@ -129,6 +129,22 @@ constexpr ParamRow params[]{
     {"AutoencoderKlMaisi", "save_mem", "", ""},
     {"AutoencoderKlMaisi", "norm_float16", "", ""},  // precision
     {"AutoencoderKlMaisi", "print_info", "", ""},
+    {"RetinaNet", "num_classes", "out_channels", ""},
+    {"RetinaNet", "feature_extractor", "", ""},  // parameters of retina_net
+    {"RetinaNet", "size_divisible", "", ""},     // divisible_pad
+    {"RetinaNet", "use_list_output", "", ""},
+    {"resnet_fpn_feature_extractor", "backbone", "", ""},
+    {"resnet_fpn_feature_extractor", "pretrained_backbone", "", "false"},
+    {"resnet_fpn_feature_extractor", "trainable_backbone_layers", "", ""},  // of a pretrained one
+    {"resnet*", "n_input_channels", "in_channels", ""},
+    {"resnet*", "pretrained", "", "false"},
+    {"resnet*", "progress", "", ""},
+    {"RetinaNetDetector", "debug", "", ""},
+    {"RetinaNetDetector", "spatial_dims", "", ""},  // of networks that do not say
+    {"RetinaNetDetector", "num_classes", "", ""},
+    {"RetinaNetDetector", "size_divisible", "", ""},
+    {"RetinaNetDetector", "cls_key", "", ""},
+    {"RetinaNetDetector", "box_reg_key", "", ""},
     // Inferers.
     {"SlidingWindowInferer", "sw_device", "", ""},
     {"SlidingWindowInferer", "cache_roi_weight_map", "", ""},
@@ -141,6 +157,9 @@ constexpr ParamRow params[]{
     // Losses, metrics, optimizers.
     {"SliceInferer", "spatial_dim", "slice_axis", ""},
     {"*", "output_transform", "", ""},
+    {"COCOMetric", "classes", "", ""},
+    {"COCOMetric", "verbose", "", ""},
+    {"IgniteCocoMetric", "reduce_scalar", "", ""},
     {"*", "optimizer", "", ""},
     {"*", "params", "", ""},
     {"*", "fused", "", ""},
@@ -204,7 +223,14 @@ constexpr ParamRow params[]{
     {"SupervisedEvaluator", "compile", "", ""},
     {"SupervisedEvaluator", "compile_kwargs", "", ""},
     {"SupervisedEvaluator", "mode", "", "\"eval\""},
-    {"Interaction", "label_names", "", ""},  // numbered by their transforms
+    {"Interaction", "label_names", "", ""},         // numbered by their transforms
+    {"DetectionSaver", "batch_transform", "", ""},  // the images' files, which are known
+    {"DetectionSaver", "pred_box_key", "", ""},
+    {"DetectionSaver", "pred_label_key", "", ""},
+    {"DetectionSaver", "pred_score_key", "", ""},
+    {"DetectionSaver", "overwrite", "", "true"},
+    {"DetectionSaver", "name", "", ""},
+    {"DetectionSaver", "save_rank", "", ""},
     // Handlers.
     {"CheckpointLoader", "load_dict", "", ""},
     {"CheckpointLoader", "map_location", "", ""},
@@ -359,6 +385,19 @@ constexpr ScriptRow scripts[]{
     // brats_mri_axial_slices_generative_diffusion/scripts/utils.py
     {"visualize_2d_image", "af05145e57e1bd0633fe01a3c4be4f9a0d3b1d6d3a838b3af8625be3a3d20d65",
      "save_image", "{}"},
+    // lung_nodule_ct_detection/scripts
+    {"DetectionEvaluator", "4ddb1f94605a80d36e92af7765dc91d87bdc3ef0df44d5d961bd700fbecced64",
+     "box_selector", "{}"},
+    {"DetectionTrainer", "5fa9d1eaa05ae632efecc02361f0625714705f50a0320484d1ef362548d51261",
+     "retina_net_loss", "{}"},
+    {"RetinaNetInferer", "536246f594b861acdcb19d799e1059e56a9c8dd0ab75940f67ef4ef9c869860c",
+     "sliding_window", "{}"},
+    {"DetectionSaver", "ff4352d48c55a0dab2e53c43264633140b6076933dc5fb93a65cc5017d36fd70",
+     "save_boxes", "{}"},
+    {"IgniteCocoMetric", "db36a51d7be8e3a995f8acee951c2a66e9b7c7f03f7411ede91148271756eef7",
+     "coco_metric", "{}"},
+    {"GradualWarmupScheduler", "089e9e2dfb0987f179aff8632c94e150c60f54a25646e17e9b9bee666d73a156",
+     "", "lr_schedule of the optimizer"},
     // maisi_ct_generative/scripts/trainer.py and utils.py
     {"MAISIControlNetTrainer", "3ac60663ffcb568f5209d94f13e8cc9ef549ee70d61cfbfe022635047bdc4005",
      "l1_loss", "{}"},

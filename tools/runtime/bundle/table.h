@@ -15,7 +15,8 @@ struct ClassRow {
 };
 std::span<const ClassRow> class_rows();
 
-// A parameter of a class, "*Trainer" of all whose names end so, "*" of all: its name here; "" where
+// A parameter of a class, "*Trainer" of all whose names end so, "resnet*" of all that begin so, "*"
+// of all: its name here; "" where
 // it has no effect, or has none at the value that stands beside (JSON). Of engines, handlers,
 // loaders and readers, which engines.cpp and chains.cpp read one by one, all that nothing asked for
 // and no row calls harmless is reported.

@@ -36,7 +36,9 @@ Known known_param(const Item& component, const std::string& key, const std::opti
   Known known{key};
   for (const ParamRow& row : param_rows()) {
     const bool is_meant = row.name.starts_with('*') ? short_name.ends_with(row.name.substr(1))
-                                                    : row.name == short_name || row.name == full;
+                          : row.name.ends_with('*')
+                              ? full.starts_with(row.name.substr(0, row.name.size() - 1))
+                              : row.name == short_name || row.name == full;
     if (row.param != key || !is_meant) continue;
     if (!row.here.empty()) known.name = row.here;
     if (row.here.empty() && row.harmless.empty()) known.dropped = true;

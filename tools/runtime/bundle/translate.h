@@ -127,6 +127,27 @@ class Translator {
   // ---- controlnet.cpp: a controlnet that leads a diffusion model
   void lead(const Item& trainer);
 
+  // ---- detection.cpp: a network that finds boxes
+  struct Detector {
+    ItemPtr item;
+    Json selector = Json::object(), loss = Json::object();  // of box_selector, retina_net_loss
+    Json windows;                                           // of sliding_window; null: none is set
+    Json divisible, classes = Json::array(), changes = Json::array();
+    std::string box_key = "boxes", label_key = "labels";
+  };
+  void feature_pyramid(const Item& net, const Spec& spec, Json& body);
+  std::optional<Detector> detector(const Item& engine, const Value& given);
+  bool set_up(Detector& d, const Value& setting);
+  Json outputs_of(const Detector& d) const;
+  std::string anchors(const Detector& d, const std::string& key, const std::string& in);
+  void find_boxes(const Item& evaluator, const std::string& source_name, const Json& more);
+  std::string look_for_boxes(const Item& evaluator, const Item& inferer, const Detector& d,
+                             std::string in);
+  void save_boxes(const Detector& d, std::string in);
+  void boxes_metric(const Value& dict, const Detector& d, const std::string& in);
+  void train_detector(const Item& trainer);
+  void warm_up(const Item& handler, const Item& scheduler);
+
   // ---- adversaries.cpp: two networks against each other
   // A loss of what the judge says of images.
   struct Judging {
@@ -164,6 +185,7 @@ class Translator {
   std::string infer(const Item& evaluator, const std::string& in);
   void metrics(const Value& dict, const std::string& in, const std::string& scores);
   void evaluate(const Item& evaluator, const std::string& source_name, const Json& more);
+  void validate();
   bool is_one_hot(const Item& transform);
   bool is_classifier() const;
   bool whole_images() const;
@@ -193,7 +215,7 @@ class Translator {
   ItemPtr best_saver_;           // the CheckpointSaver of the best epoch
   ItemPtr validator_;            // the evaluator that ValidationHandler names
   std::string source_;           // the node of the loader last made
-  ItemPtr saver_;                // ClassificationSaver
+  ItemPtr saver_;                // ClassificationSaver, DetectionSaver
   std::string input_ = "image";  // the field that the network takes
   bool splits_classes_ = false;  // a script makes fields of classes, which metrics do not need
   bool one_hot_ = false;         // metrics see a mask a class, of labels as well

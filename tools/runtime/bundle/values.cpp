@@ -237,6 +237,7 @@ struct Evaluation {
       v.paths.column = e.text;
       return v;
     }
+    if (is_detector(of_whom) && e.text == "network") return values.of(*of_whom.item, e.text);
     if (of_whom.is(Sort::object) && (loads_weights(e.text) || e.text == "conv")) {
       Value v = of_kind(Sort::bound, e.text);
       v.item = of_whom.item;
@@ -848,6 +849,98 @@ struct Evaluation {
     return saved;
   }
 
+  // ---- detectors --------------------------------------------------------------------------------
+
+  static bool is_detector(const Value& v) {
+    return v.is(Sort::object) && last_name(v.item->target()) == "RetinaNetDetector";
+  }
+
+  // The arguments of what sets a RetinaNetDetector up, in their order; null of any other method.
+  static const std::vector<std::string>* settings_of(const std::string& method) {
+    static const std::map<std::string, std::vector<std::string>> known{
+        {"set_target_keys", {"box_key", "label_key"}},
+        {"set_box_coder_weights", {"weights"}},
+        {"set_regular_matcher", {"fg_iou_thresh", "bg_iou_thresh", "allow_low_quality_matches"}},
+        {"set_atss_matcher", {"num_candidates", "center_in_gt"}},
+        {"set_hard_negative_sampler",
+         {"batch_size_per_image", "positive_fraction", "min_neg", "pool_size"}},
+        {"set_balanced_sampler", {"batch_size_per_image", "positive_fraction"}},
+        {"set_box_selector_parameters",
+         {"score_thresh", "topk_candidates_per_level", "nms_thresh", "detections_per_img",
+          "apply_sigmoid"}},
+        {"set_sliding_window_inferer",
+         {"roi_size", "sw_batch_size", "overlap", "mode", "sigma_scale", "padding_mode", "cval",
+          "sw_device", "device", "progress", "cache_roi_weight_map"}}};
+    const auto found = known.find(method);
+    return found == known.end() ? nullptr : &found->second;
+  }
+
+  static Value set_up(const Value& detector, const std::string& method, Args& args) {
+    Value v = of_kind(Sort::effect, method);
+    v.item = detector.item;
+    const std::vector<std::string>& signature = *settings_of(method);
+    for (std::size_t i = 0; i < signature.size(); ++i)
+      if (const Value* given = args.find(signature[i], i))
+        v.entries.emplace_back(signature[i], *given);
+    return v;
+  }
+
+  // The arguments of calls that make components, in their order; null of any other.
+  static const std::vector<std::string>* makes_component(const std::string& name) {
+    static const std::vector<std::string> of_features{"backbone", "spatial_dims",
+                                                      "pretrained_backbone", "returned_layers",
+                                                      "trainable_backbone_layers"},
+        of_metric{"classes", "iou_list", "iou_range", "max_detection", "per_class", "verbose"},
+        of_resnet{"pretrained", "progress"};
+    static const std::regex resnet("resnet[0-9]+");
+    const std::string last = last_name(name);
+    if (!name.starts_with("monai.")) return nullptr;
+    return last == "resnet_fpn_feature_extractor" ? &of_features
+           : last == "COCOMetric"                 ? &of_metric
+           : std::regex_match(last, resnet)       ? &of_resnet
+                                                  : nullptr;
+  }
+
+  // As if it stood there with a _target_.
+  Value made_component(const std::string& name, const std::vector<std::string>& signature,
+                       Args& args) {
+    std::vector<std::pair<std::string, Value>> given;
+    for (std::size_t i = 0; i < signature.size(); ++i)
+      if (const Value* value = args.find(signature[i], i)) given.emplace_back(signature[i], *value);
+    for (auto& [key, value] : args.named())
+      if (std::none_of(given.begin(), given.end(), [&](const auto& g) { return g.first == key; }))
+        given.emplace_back(key, std::move(value));
+    auto component = std::make_shared<Item>();
+    component->kind = Item::Kind::dict;
+    component->at = item.at;
+    component->id = item.id;
+    component->members.emplace_back("_target_", item_of(plain(name), "_target_"));
+    for (const auto& [key, value] : given)
+      component->members.emplace_back(key, item_of(value, key));
+    Value v = of_kind(Sort::object);
+    v.item = component;
+    return v;
+  }
+  ItemPtr item_of(const Value& v, const std::string& key) {
+    if (v.is(Sort::object)) return v.item;
+    const auto json = v.json();
+    if (!json) refuse("an argument that is " + v.describe());
+    return item_of(*json, item.id + "#" + key);
+  }
+  ItemPtr item_of(const Json& json, const std::string& id) {
+    auto one = std::make_shared<Item>();
+    one->at = item.at;
+    one->id = id;
+    if (json.is_object()) refuse("a dictionary as an argument");
+    one->kind = json.is_array() ? Item::Kind::list : Item::Kind::scalar;
+    if (json.is_array())
+      for (std::size_t i = 0; i < json.size(); ++i)
+        one->elements.push_back(item_of(json[i], id + "#" + std::to_string(i)));
+    else
+      one->value = json;
+    return one;
+  }
+
   // Calls whose arguments say nothing here; they are not even worked out.
   std::optional<Value> told_by_name(const std::string& name) const {
     if (name == "torch.device") return of_kind(Sort::device);
@@ -876,6 +969,7 @@ struct Evaluation {
     if (v.is(Sort::object))
       if (const auto* signature = signature_of(v, name)) return sampled(v, name, *signature, args);
     if (v.is(Sort::object) && loads_weights(name)) return loaded_weights(v.item, args);
+    if (is_detector(v) && settings_of(name)) return set_up(v, name, args);
     if (v.is(Sort::object) && name == "apply") {
       const Value* how = args.at(0);
       if (!how || !how->name.ends_with(".normal_init")) refuse("apply() of other than normal_init");
@@ -1077,6 +1171,8 @@ struct Evaluation {
       return of_kind(Sort::effect, "none");
     }
     if (last == "copy_model_state") return copied_weights(args);
+    if (const auto* signature = makes_component(name))
+      return made_component(name, *signature, args);
     if (last == "partition_dataset") return partition(args);
     if (last == "select_cross_validation_folds") return folds_of_parts(args);
     if (name == "dict") return dictionary(args);
@@ -1351,7 +1447,21 @@ struct Evaluation {
     return out;
   }
 
+  // A JSON file's list is counted as it is when the graph is made.
+  Value length_of_list(const Records& r) const {
+    std::ifstream file(r.file);
+    const Json all = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+    const Json list = r.key.empty() ? all : all.is_object() ? all.value(r.key, Json()) : Json();
+    if (!list.is_array())
+      refuse("len() of a list that is not there: " + r.file +
+             (r.key.empty() ? "" : " has no list \"" + r.key + "\""));
+    return plain(list.size());
+  }
+
   Value length(const Value& v) const {
+    if (v.is(Sort::records) && !v.records->file.empty() && v.records->from == 0 && !v.records->to &&
+        v.records->parts() == 0 && v.records->fold < 0)
+      return length_of_list(*v.records);
     if (v.is_text()) return plain(characters(v.text()).size());
     if (v.is_list()) return plain(v.items.size());
     if (v.is(Sort::dict)) return plain(v.entries.size());

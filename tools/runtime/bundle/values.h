@@ -58,7 +58,8 @@ struct Value {
     file,     // name: one that is opened
     lambda,   // expr
     effect,   // name: run, seed, cudnn_benchmark, load, timesteps, weights, copy_model_state,
-              // append, save, none; plain: its value; item: of whom; items: what it is given
+              // append, save, none; plain: its value; item: of whom; items: what it is given. A
+              // detector's set_...: entries: its arguments
     bound,    // name: a method that is not called yet; item: of whom
     made,     // images that a sampler makes: item, and what it was given in `entries`; plain: how
               // many axes were left out in front
