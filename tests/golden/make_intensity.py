@@ -126,6 +126,21 @@ middle = [
     middles((2, 1, 3, 3, 4), 1, roi_size=[5, 5, 5], sw_batch_size=1, overlap=0.5, cval=2.0,
             extra_input_padding=[1, 1, 1, 1, 1, 1]),
 ]
+
+
+def coarse(shape, factors, **params):
+    """Of all of a window, on grids so many times coarser."""
+    def maps(x):
+        return tuple(net(x)[(..., *[slice(None, None, k)] * (len(shape) - 2))] for k in factors)
+    outputs = sliding_window_inference(image(shape), predictor=maps, **params)
+    return {"shape": shape, "factors": factors, "params": params, "expected": [rounded(y) for y in outputs]}
+
+
+coarse_maps = [
+    coarse((1, 1, 12, 8), [2, 4], roi_size=[8, 8], sw_batch_size=2, overlap=0.5),
+    coarse((2, 1, 16, 12), [1, 2], roi_size=[8, 4], sw_batch_size=3, overlap=0.5, mode="gaussian"),
+    coarse((1, 1, 12, 5), [2, 4], roi_size=[8, 8], sw_batch_size=1, overlap=0.5),
+]
 importance = rounded(compute_importance_map((4,), mode="gaussian"))
 
 
@@ -164,4 +179,5 @@ def write(name, document):
 
 
 write("intensity.json", {"cases": intensity, "bias": bias})
-write("inference.json", {"sliding_window": sliding, "middles": middle, "importance_4": importance, "dice": dices})
+write("inference.json", {"sliding_window": sliding, "middles": middle, "coarse": coarse_maps,
+                         "importance_4": importance, "dice": dices})

@@ -317,6 +317,10 @@ def detection(i):
     mask = case["out"][0]["box_mask"].to(torch.float32)
     yield of_boxes("MaskToBox", {"box_mask": mask}, out=["box", "label"], box_keys="box",
                    box_mask_keys="box_mask", label_keys="label", min_fg_label=0)
+    factors = i.numbers(0.6, 1.6, axes)
+    for keep in (True, False):
+        yield of_boxes("RandZoomBox", data, prob=1.0, min_zoom=factors, max_zoom=factors, keep_size=keep,
+                       mode=i.choice("area", "nearest"), padding_mode=i.choice("constant", "edge"), **both)
 
 
 def signals(i):

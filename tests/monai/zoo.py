@@ -337,6 +337,27 @@ def maisi(folder):
                                        "trained_controlnet_path": str(folder / "models" / "controlnet.pt")})
 
 
+@case("lung_nodule_ct_detection")
+def nodules(folder):
+    """Boxes in mm about each blob; with random weights the classes' scores lie above the threshold."""
+    data, size = folder / "data", (72, 64, 48)
+    volumes(data, "abcd", size)
+    random = np.random.default_rng(2)
+
+    def boxes():  # centres and extents in mm: the images' first two axes grow to the left and back
+        return [[float(random.uniform(0.3, 0.7) * n) for n in size] + [9.0, 11.0, 7.0] for _ in range(3)]
+
+    cases = [dict(image=f"images/{n}.nii.gz", box=boxes(), label=[0, 0, 0]) for n in "abcd"]
+    (folder / "list.json").write_text(json.dumps(dict(training=cases, validation=[dict(image=c["image"]) for c in cases[:2]])))
+    shared = {"data_list_file_path": str(folder / "list.json")}
+    # The first image alone is not smaller than a window.
+    inference = {**shared, "infer_patch_size": [64, 64, 48], "dataloader#num_workers": 0}
+    train = {**shared, "patch_size": [32, 32, 16], "val_patch_size": [64, 64, 48], "batch_size": 2, "val_interval": 1,
+             "train#dataset#data": "$@train_datalist[: int(0.5 * len(@train_datalist))]",
+             "validate#dataset#data": "$@train_datalist[int(0.5 * len(@train_datalist)): ]"}
+    return dict(inference=inference, train=train)
+
+
 # ---- running --------------------------------------------------------------------------------------
 
 def configuration(folder, task):
@@ -395,7 +416,10 @@ def compared(ours, theirs, levels=0):
         if path.suffix == ".npy":
             return np.load(path).astype(float)
         if path.suffix == ".json":
-            return np.array([[e["idx"], e["score"]] for e in json.loads(path.read_text())])
+            entries = json.loads(path.read_text())
+            if "idx" in entries[0]:
+                return np.array([[e["idx"], e["score"]] for e in entries])
+            return np.concatenate([np.column_stack([e["box"], e["label"], e["label_scores"]]) for e in entries])
         return np.array([[float(v) for v in line.split(",")[1:]] for line in path.read_text().splitlines()])
 
     for name in sorted(names[0]):

@@ -54,6 +54,42 @@ struct ToyMiddle final : Network {
   const std::int64_t margin;
 };
 
+// Toy's outputs on grids so many times coarser.
+struct ToyCoarse final : Network {
+  explicit ToyCoarse(std::vector<std::int64_t> f) : factors(std::move(f)) {}
+  std::size_t output_count() const override { return factors.size(); }
+  Tensors forward(const Tensors& all, std::size_t) override {
+    seen.push_back(all[0].sizes().vec());
+    Tensors out;
+    for (const std::int64_t k : factors) {
+      out.push_back(Toy().forward(all, 1)[0]);
+      for (std::int64_t a = 2; a < all[0].dim(); ++a)
+        out.back() = out.back().slice(a, 0, {}, k).contiguous();
+    }
+    return out;
+  }
+  Named parameters() const override { return {}; }
+  void initialise(std::uint64_t) override {}
+  const std::vector<std::int64_t> factors;
+  std::vector<std::vector<std::int64_t>> seen;
+};
+
+struct Coarse {
+  std::shared_ptr<ToyCoarse> net;
+  Sample sample;
+  Coarse(Json params, const std::vector<std::int64_t>& factors, const at::Tensor& image)
+      : net(std::make_shared<ToyCoarse>(factors)) {
+    OpenContext context;
+    context.resources = std::make_shared<Resources>();
+    context.resources->add("net", net);
+    params.update({{"net", "net"}, {"smaller_outputs", "coarse"}});
+    for (std::size_t i = 0; i < factors.size(); ++i)
+      params["output_key"].push_back("map_" + std::to_string(i));
+    sample =
+        Driver("sliding_window", params, context).fire({sample_of("image", image)}).samples().at(0);
+  }
+};
+
 Sample middles_of(Json params, std::int64_t margin, const at::Tensor& image) {
   OpenContext context;
   context.resources = std::make_shared<Resources>();
@@ -253,6 +289,31 @@ TEST_CASE("windows whose outputs are their middle blend as MONAI's HoVerNet infe
       middles_of(with({{"extra_input_padding", {9, 9, 9, 9}}, {"padding_mode", "reflect"}}), 1,
                  image),
       doctest::Contains("has 8 voxels, too few to be filled up by 9"), DataError);
+}
+
+TEST_CASE("windows whose outputs are on coarser grids blend as MONAI's do") {
+  for (const Json& c : golden("inference.json")["coarse"]) {
+    CAPTURE(c["params"].dump());
+    const auto factors = c["factors"].get<std::vector<std::int64_t>>();
+    const Coarse found(c["params"], factors, golden_image(shape_of(c)));
+    for (std::size_t i = 0; i < factors.size(); ++i)
+      CHECK(difference(found.sample.tensor("map_" + std::to_string(i)), c["expected"][i]) < 1e-6);
+  }
+  const auto refuses = [](const Json& params, const at::Tensor& image, const char* why) {
+    CHECK_THROWS_WITH_AS(Coarse(params, {2}, image), doctest::Contains(why), Error);
+  };
+  const at::Tensor image = golden_image({1, 12, 8});
+  refuses({{"roi_size", {7, 8}}}, image, "makes 4 of a window's 7 voxels along axis 0");
+  refuses({{"roi_size", {8, 8}}, {"overlap", 0.4}}, golden_image({1, 13, 8}), "must be multiples");
+  refuses({{"roi_size", {8, 8}}, {"extra_input_padding", {1, 1}}}, image, "they are of all of it");
+}
+
+TEST_CASE("an image with fewer voxels than a window is seen at once where whole_key says so") {
+  const Json params = {{"roi_size", {8, 8}}, {"overlap", 0.5}, {"whole_key", "image"}};
+  const auto seen = [&](const at::Tensor& image) { return Coarse(params, {2}, image).net->seen; };
+  using Sizes = std::vector<std::vector<std::int64_t>>;
+  CHECK(seen(golden_image({2, 1, 12, 5})) == Sizes{{2, 1, 12, 5}});
+  CHECK(seen(golden_image({1, 16, 4})) == Sizes{{1, 1, 8, 8}, {1, 1, 8, 8}, {1, 1, 8, 8}});
 }
 
 TEST_CASE("sliding_window's argmax gives what a node argmax behind it gives") {
