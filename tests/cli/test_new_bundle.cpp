@@ -1340,6 +1340,24 @@ TEST_CASE("parts of a list by their number, folds of them, and the folds of a fi
   }
 }
 
+TEST_CASE("a share of a list by its length, which is counted where the file is there") {
+  json config = inference();
+  config["list"] = "$monai.data.load_decathlon_datalist('all.json', True, 'training', 'data')";
+  config["dataset"]["data"] = "$@list[int(0.5 * len(@list)):]";
+  config["dataloader"]["collate_fn"] = "$monai.data.utils.no_collation";
+  Bundle b;
+  b.write(config);
+  check_refused(b.make(), "len() of a list that is not there");
+  b.folder.write("b/all.json", R"({"training": ["a.nii", "b.nii", "c.nii"]})");
+  const auto made = b.made();
+  CHECK(made.err.find("collate_fn") == std::string::npos);
+  bool found = false;
+  const json nodes = b.graph()["nodes"];
+  for (const json& node : nodes)
+    if (node["type"] == "datalist") found = node["from"] == 1;
+  CHECK(found);
+}
+
 TEST_CASE("a training on rows of an .npz file: shares, draws with replacement, repeated batches") {
   const std::string text = R"yaml(
 npz: {_target_: NPZDictItemDataset, npzfile: all.npz, keys: {images: image, segs: label}}

@@ -339,9 +339,9 @@ def maisi(folder):
 
 @case("lung_nodule_ct_detection")
 def nodules(folder):
-    """Boxes in mm about each blob; with random weights the classes' scores lie above the threshold."""
-    data, size = folder / "data", (72, 64, 48)
-    volumes(data, "abcd", size)
+    data, size = folder / "data", (60, 56, 44)
+    volumes(data, "a", (72, 64, 48))  # larger than a window
+    volumes(data, "bcd", size)
     random = np.random.default_rng(2)
 
     def boxes():  # centres and extents in mm: the images' first two axes grow to the left and back
@@ -350,7 +350,6 @@ def nodules(folder):
     cases = [dict(image=f"images/{n}.nii.gz", box=boxes(), label=[0, 0, 0]) for n in "abcd"]
     (folder / "list.json").write_text(json.dumps(dict(training=cases, validation=[dict(image=c["image"]) for c in cases[:2]])))
     shared = {"data_list_file_path": str(folder / "list.json")}
-    # The first image alone is not smaller than a window.
     inference = {**shared, "infer_patch_size": [64, 64, 48], "dataloader#num_workers": 0}
     train = {**shared, "patch_size": [32, 32, 16], "val_patch_size": [64, 64, 48], "batch_size": 2, "val_interval": 1,
              "train#dataset#data": "$@train_datalist[: int(0.5 * len(@train_datalist))]",

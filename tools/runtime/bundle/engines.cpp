@@ -59,7 +59,7 @@ void Translator::network(const Value& value, const std::string& name) {
   }
   const Item& item = *value.item;
   for (const Entry& model : graph.models)
-    if (model.comment == comment_of(item)) return;
+    if (model.comment.starts_with(comment_of(item))) return;  // its weights may stand behind
   const std::string type = type_of(item.target());
   const Spec* spec = catalogue_.find(type);
   if (!spec || !spec->is_network) {

@@ -74,6 +74,7 @@ constexpr ParamRow params[]{
     {"RandSpatialCrop", "random_center", "", "true"},
     {"RandZoom", "max", "", ""},  // MONAI hands them to the padding, which does not know them
     {"RandZoom", "min", "", ""},
+    {"RandZoomBox", "label_keys", "", ""},
     {"SplitLabel", "min_area", "", ""},  // MONAI looks at it nowhere
     {"TorchVision", "name", "", "\"ColorJitter\""},
     {"RandTorchVision", "name", "", "\"ColorJitter\""},
