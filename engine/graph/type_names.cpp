@@ -50,6 +50,7 @@ constexpr std::pair<std::string_view, std::string_view> renamed[]{
     {"DenseNet169", "densenet169"},
     {"DenseNet201", "densenet201"},
     {"DenseNet264", "densenet264"},
+    {"DetectionSaver", "save_boxes"},
     {"DiNTS", "dints"},
     {"DiffusionModelUNet", "diffusion_model_unet"},
     {"DiffusionModelUNetMaisi", "diffusion_model_unet_maisi"},
