@@ -350,6 +350,7 @@ def nodules(folder):
     cases = [dict(image=f"images/{n}.nii.gz", box=boxes(), label=[0, 0, 0]) for n in "abcd"]
     (folder / "list.json").write_text(json.dumps(dict(training=cases, validation=[dict(image=c["image"]) for c in cases[:2]])))
     shared = {"data_list_file_path": str(folder / "list.json")}
+    (folder / "eval").mkdir()  # MONAI's saver wants it
     inference = {**shared, "infer_patch_size": [64, 64, 48], "dataloader#num_workers": 0}
     train = {**shared, "patch_size": [32, 32, 16], "val_patch_size": [64, 64, 48], "batch_size": 2, "val_interval": 1,
              "train#dataset#data": "$@train_datalist[: int(0.5 * len(@train_datalist))]",
