@@ -419,7 +419,8 @@ def compared(ours, theirs, levels=0):
             entries = json.loads(path.read_text())
             if "idx" in entries[0]:
                 return np.array([[e["idx"], e["score"]] for e in entries])
-            return np.concatenate([np.column_stack([e["box"], e["label"], e["label_scores"]]) for e in entries])
+            rows = [np.column_stack([np.array(e["box"]) / 10, e["label"], e["label_scores"]]) for e in entries]
+            return np.concatenate(rows)  # boxes in cm: of some 50 mm float32 has 5 digits behind the point
         return np.array([[float(v) for v in line.split(",")[1:]] for line in path.read_text().splitlines()])
 
     for name in sorted(names[0]):
