@@ -53,10 +53,11 @@ struct SaveBoxes final : Node {
     at::Tensor keep;
     for (const std::string& key : p.keys) {
       const at::Tensor rows = f.in().tensor(key).detach().to(at::kCPU);
-      if (!keep.defined() && rows.dim() > 0) keep = rows.ne(-1).reshape({rows.size(0), -1}).any(1);
-      if (!keep.defined() || rows.dim() < 1 || rows.dim() > 2 || rows.size(0) != keep.size(0))
-        throw shape_error(key, rows,
-                          keep.defined() ? " for " + std::to_string(keep.size(0)) + " boxes" : "");
+      if (rows.dim() < 1 || rows.dim() > 2)
+        throw shape_error(key, rows, "; needed are [N] or [N, K]");
+      if (!keep.defined()) keep = rows.dim() == 1 ? rows.ne(-1) : rows.ne(-1).any(1);
+      if (rows.size(0) != keep.size(0))
+        throw shape_error(key, rows, " for " + std::to_string(keep.size(0)) + " boxes");
       entry[key] = list_of(rows.index({keep}));
     }
     entries.push_back(std::move(entry));
