@@ -64,7 +64,7 @@ struct SaveBoxes final : Node {
   }
 
   void flush(Flush&) override {
-    const std::string text = entries.dump(1) + "\n";
+    const std::string text = entries.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
     write_file(path, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
     entries = Json::array();
   }

@@ -5,6 +5,7 @@
 #include <ATen/ops/lerp.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
@@ -77,9 +78,13 @@ class SecondNetwork {
   // Weights that the trained network has left out for good (sparsity) are none of the mean's.
   void keep_zeros() const {
     const auto weights = mean_->parameters();
-    for (const auto& [name, mask] : mean_->buffers())
-      for (const auto& [of, weight] : weights)
-        if (name == of + ".mask") weight.detach().mul_(mask);
+    constexpr std::string_view masks = ".mask";
+    for (const auto& [name, mask] : mean_->buffers()) {
+      if (!name.ends_with(masks)) continue;
+      const std::string of = name.substr(0, name.size() - masks.size());
+      const auto weight = std::ranges::find(weights, of, [](const auto& w) { return w.first; });
+      if (weight != weights.end()) weight->second.detach().mul_(mask);
+    }
   }
 
   static Network::Named all(const Network& network) {

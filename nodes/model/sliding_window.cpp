@@ -443,14 +443,9 @@ struct SlidingWindow final : Node {
                                     [&](const Shape& begin) { return begin[a] % n == 0; });
       if (even && roi[a] == n * y.size(axis) && x.size(axis) % n == 0) continue;
       throw Error(Exit::usage,
-                  "network "
-                  " + p.net + "
-                  " makes " +
-                      std::to_string(y.size(axis)) + " of a window's " + std::to_string(roi[a]) +
-                      " voxels along axis " + std::to_string(a) +
-                      ", where "
-                      " + p.key + "
-                      " has " +
+                  "network \"" + p.net + "\" makes " + std::to_string(y.size(axis)) +
+                      " of a window's " + std::to_string(roi[a]) + " voxels along axis " +
+                      std::to_string(a) + ", where \"" + p.key + "\" has " +
                       std::to_string(x.size(axis)) +
                       "; roi_size, the distance between windows (roi_size (1 - overlap)) and the "
                       "image (divisible_pad) must be multiples of what its levels divide by");
