@@ -548,7 +548,8 @@ struct SlidingWindow final : Node {
     window_.size = size;
     for (std::size_t a = 0; a < window_.weights.size(); ++a) {
       at::Tensor& weights = window_.weights[a];
-      weights = coarse() ? weights.slice(0, 0, {}, factor(roi, y, a))
+      const std::int64_t every = coarse() ? factor(roi, y, a) : 1;
+      weights = coarse() ? weights.slice(0, every / 2, {}, every)  // the nearest to their middles
                          : weights.narrow(0, (roi[a] - size[a]) / 2, size[a]);
       weights = weights.contiguous().to(home);
     }

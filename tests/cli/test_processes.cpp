@@ -474,6 +474,61 @@ TEST_CASE("more processes than shards, and batches that shards do not divide, ar
   CHECK_MESSAGE(contains(small.err, "SL0450"), small.err);
 }
 
+TEST_CASE("a stream that shards cannot divide is refused with what stands in the way") {
+  const auto said = [](const std::function<void(json&)>& change) {
+    json g = sharded_graph();
+    change(g["nodes"]);
+    const Sharded t(g);
+    const auto r = shell::run(t.in_folder + "$SLUICE check g.json");
+    return r.out + r.err;
+  };
+  const auto in_front_of_batch = [](const json& node) {
+    return [=](json& nodes) {
+      nodes["new"] = node;
+      nodes["new"]["in"] = nodes["batch"]["in"];
+      nodes["batch"]["in"] = "new";
+    };
+  };
+  const auto all = [&](const std::function<void(json&)>& change, const std::string& why) {
+    const std::string text = said(change);
+    CHECK_MESSAGE(contains(text, why), text);
+    CHECK(contains(text, "SL0450"));
+  };
+  all([](json& n) { n["step"]["grad_accumulation"] = 2; },
+      "\"step\" adds up gradients of several batches");
+  all([](json& n) { n["batch"]["drop_last"] = true; }, "drops an epoch's last batch");
+  all(in_front_of_batch({{"type", "shuffle"}, {"window", 4}}),
+      "\"new\" mixes samples of different shards");
+  all(in_front_of_batch(
+          {{"type", "rand_spatial_crop_samples"}, {"roi_size", {8, 8, 8}}, {"num_samples", 3}}),
+      "a batch of 5 is no whole number of items of 3 samples each");
+  all(in_front_of_batch({{"type", "split_slices"}}),
+      "makes now more, now fewer samples of an item");
+  all(
+      [](json& n) {
+        n["twice"] = {{"type", "batch"}, {"in", "batch"}, {"size", 2}}, n["fwd"]["in"] = "twice";
+      },
+      "has several batches one after the other");
+  all([](json& n) { n["fwd"]["in"] = n["batch"]["in"], n.erase("batch"); },
+      "the stream of \"train\" has no batch");
+  all(
+      [](json& n) {
+        n["again"] = {{"type", "model"}, {"in", "step"}, {"net", "net"}};
+      },
+      "\"again\" reads network \"net\" behind \"step\"");
+  const auto warned = [&](const std::function<void(json&)>& change, const std::string& code) {
+    const std::string text = said(change);
+    CHECK_MESSAGE(contains(text, code), text);
+    CHECK_FALSE(contains(text, "error["));
+  };
+  warned([](json& n) { n["loss"]["batch"] = true; }, "SL0452");
+  warned(
+      [](json& n) {
+        n["m"] = {{"type", "running_mean"}, {"in", "loss"}, {"key", "loss"}};
+      },
+      "SL0453");
+}
+
 TEST_CASE("launchers' variables make a process one of several, and ranks that differ are told") {
   const Sharded t;
   const auto both = [&](const std::string& first, const std::string& second) {

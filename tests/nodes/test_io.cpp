@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <set>
 
 #include "engine/base/error.h"
@@ -324,6 +325,7 @@ TEST_CASE("load_image refuses voxels that are not finite and labels beyond the c
 
 TEST_CASE("load_image says what is wrong with a path") {
   TemporaryFolder folder;
+  std::ofstream(folder / "a.gif") << "GIF89a";
   CHECK(contains(refusal(folder / "a.gif"),
                  ".nii, .nii.gz, .nrrd, .mha, .png, .jpg, .bmp, .tif and .npy are read"));
   CHECK(contains(refusal(folder / "a.nrrd"), "no such file"));
