@@ -20,6 +20,9 @@ struct World {
   bool alone() const { return size == 1; }
 };
 
+// How TORCHELASTIC_RUN_ID begins for those that `sluice run --processes` starts.
+inline constexpr const char* own_job = "sluice-";
+
 // nullptr for a variable that is not set.
 using Environment = std::function<const char*(const char*)>;
 

@@ -1,6 +1,5 @@
 // From options to a session that can run: the plan, threads, devices, networks and nodes.
 #include <ATen/Context.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "engine/base/cause.h"
+#include "engine/base/machine.h"
 #include "engine/base/message.h"
 #include "engine/base/random.h"
 #include "engine/base/warnings.h"
@@ -38,9 +38,7 @@ namespace fs = std::filesystem;
 // Of this process: a machine's are divided among those on it, and a launcher may bind each to some.
 static int cores() {
   const int share = static_cast<int>(std::thread::hardware_concurrency()) / this_world().local_size;
-  cpu_set_t own;
-  const bool known = sched_getaffinity(0, sizeof own, &own) == 0;
-  return std::max(1, known ? std::min(share, CPU_COUNT(&own)) : share);
+  return std::max(1, std::min(share, own_cores()));
 }
 
 static int first_set(int a, std::int64_t b, int otherwise) {

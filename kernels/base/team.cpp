@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "engine/base/machine.h"
+
 // MKL's number of threads for this thread, which LibTorch sets beside OpenMP's; 0: as OpenMP says.
 // LibTorch holds MKL where it was built with it.
 extern "C" __attribute__((weak)) int MKL_Set_Num_Threads_Local(int threads);
@@ -59,7 +61,7 @@ class Word {
     if (--word_ == 0) wake();
   }
   void wait_while(std::uint32_t old) {
-    static const int spins = std::thread::hardware_concurrency() > 1 ? 1000 : 0;
+    static const int spins = own_cores() > 1 ? 1000 : 0;
     for (int i = 0; i < spins; ++i) {
       if (word_ != old) return;
       pause();

@@ -119,6 +119,8 @@ TEST_CASE("each process leaves its trace and profile, which read as one run's") 
   REQUIRE(t.run("--processes 3 --trace --out r").code == 0);
   const json profile = t.json_of("r/profile.json");
   CHECK(profile.contains("straggler"));
+  CHECK(t.json_of("r/summary.json")["world"] ==
+        json{{"processes", 3}, {"launcher", "sluice run --processes"}});
   double items = profile["nodes"]["batch"]["items"];
   for (const std::string rank : {"1", "2"})
     items +=

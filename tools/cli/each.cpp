@@ -16,6 +16,7 @@
 #include <map>
 #include <thread>
 
+#include "engine/base/machine.h"
 #include "engine/base/message.h"
 #include "tools/cli/cli.h"
 #include "tools/runs/files.h"
@@ -93,7 +94,7 @@ pid_t begin(const Options& options) {
 // `at_once` runs at a time share the cores.
 void share_cores(Options& options, int at_once) {
   if (at_once < 2) return;
-  const int share = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / at_once);
+  const int share = std::max(1, own_cores() / at_once);
   if (options.threads == 0) options.threads = share;
   if (options.step_threads == 0) options.step_threads = share;
 }

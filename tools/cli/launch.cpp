@@ -53,7 +53,7 @@ void become(int rank, int processes, const Meeting& meeting) {
   for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) set(name, std::to_string(processes));
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(meeting.port));
-  set("TORCHELASTIC_RUN_ID", "sluice-" + std::to_string(getppid()));
+  set("TORCHELASTIC_RUN_ID", own_job + std::to_string(getppid()));
   set("TORCHELASTIC_USE_AGENT_STORE", "False");  // of a torchrun of one process around this
   if (rank == 0) return set("SLUICE_STORE_SOCKET", std::to_string(meeting.held));
   close(meeting.held);

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
-#include <thread>
 
+#include "engine/base/machine.h"
 #include "engine/base/message.h"
 #include "engine/base/scratch.h"
 #include "engine/judge/scaling.h"
@@ -80,7 +80,7 @@ double copy_rate() {
 Cluster cluster_of(const Options& o, bool on_device) {
   Cluster c;
   c.node = o.node;
-  c.cores = first_set(o.cores, std::thread::hardware_concurrency(), 1);
+  c.cores = first_set(o.cores, own_cores(), 1);
   c.link = rate("--link", o.link);
   c.inside = rate("--nvlink", !o.inside.empty() ? o.inside : on_device ? "200GB/s" : "1GB/s");
   c.latency = duration("--latency", !o.latency.empty() ? o.latency : on_device ? "5us" : "50us");

@@ -2,9 +2,9 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
-#include <thread>
 
 #include "engine/base/error.h"
+#include "engine/base/machine.h"
 #include "engine/base/message.h"
 #include "engine/base/scratch.h"
 #include "engine/base/version.h"
@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string(version));
   app.require_subcommand(1);
   std::string package, images, out = ".";
-  int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  int threads = own_cores();
   CLI::App* const run = app.add_subcommand("run", "Segments the images of a folder");
   CLI::App* const verify = app.add_subcommand("verify", "Is it whole, and computes it as it did");
   for (CLI::App* command : {run, verify}) {
