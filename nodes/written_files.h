@@ -106,14 +106,18 @@ class WrittenFiles {
     if (files.empty()) return;
     state.tensors[saved_as] = packed_json({{"epoch", newest}, {"files", std::move(files)}});
   }
+  // Adds what was saved before, or by another process of the run, to what is known here.
   void load(const State& state) {
     const auto found = state.tensors.find(saved_as);
     if (found == state.tensors.end()) return;
     const Json all = unpacked_json(found->second);
+    const std::uint32_t epoch = all.at("epoch");
     std::lock_guard lock(mutex_);
-    for (const Json& file : all.at("files"))
-      claims_[file.at(0).get<std::string>()] = {
-          {.epoch = all.at("epoch"), .index = file.at(1)}, file.at(2).get<std::string>(), true};
+    for (const Json& file : all.at("files")) {
+      Claim there{{.epoch = epoch, .index = file.at(1)}, file.at(2).get<std::string>(), true};
+      const auto [at, is_new] = claims_.try_emplace(file.at(0).get<std::string>(), there);
+      if (!is_new && at->second.stamp.epoch < epoch) at->second = std::move(there);
+    }
   }
 
  private:
@@ -157,6 +161,7 @@ class FileWriter : public Node {
  public:
   void save(State& state) const override { written_.save(state); }
   void load(const State& state) override { written_.load(state); }
+  void merge(const State& part) override { written_.load(part); }
 
  protected:
   WrittenFiles written_;

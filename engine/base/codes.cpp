@@ -95,8 +95,8 @@ R"("in" is the name of the part's input, or a list of names. "out" is "node", "n
 from the outputs' names to such strings.)", true},
   CodeText{"SL0218", "unknown setting of the run",
 R"("run" holds epochs, seed, stop, checkpoint, max_bad, threads, io_threads, step_threads, watchdog_s,
-fuse and lazy; "stop" holds metric and one of at_least and at_most; "checkpoint" holds every_epochs
-and keep.)", true},
+fuse and lazy; "stop" holds metric and one of at_least and at_most; "checkpoint" holds every_epochs,
+every_s, keep, best and mode.)", true},
   CodeText{"SL0219", "a part without nodes",
 R"(A part is an object with "nodes", and, where it has them, "in", "out" and "params".)", true},
 

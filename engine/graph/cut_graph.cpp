@@ -94,6 +94,7 @@ Graph cut_graph(Graph graph, const std::string& from, GraphNode sink) {
   graph.run.stop.reset();
   graph.run.shards.reset();
   graph.run.checkpoint_every = 0;
+  graph.run.checkpoint_every_s.reset();
   graph.run.checkpoint_best = "";
   graph.remarks.clear();  // of what is not used: most of it is cut off
   return graph;

@@ -451,7 +451,11 @@ const Spec& checkpoint_spec() {
       Spec("run.checkpoint", "When the run is saved.")
           .param("every_epochs", &RunSettings::checkpoint_every, "0: at the end only.")
           .at_least(0)
-          .param("keep", &RunSettings::checkpoint_keep, "How many stay.")
+          .param("every_s", &RunSettings::checkpoint_every_s,
+                 "Seconds after which checkpoints/last is written anew, behind the step under way; "
+                 "null: at the end only.")
+          .above(0)
+          .param("keep", &RunSettings::checkpoint_keep, "How many of every_epochs stay.")
           .at_least(1)
           .param("best", &RunSettings::checkpoint_best,
                  "\"node.metric\": its best epoch so far is kept in checkpoints/best.")

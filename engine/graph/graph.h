@@ -82,6 +82,7 @@ struct RunSettings {
   std::int64_t seed = 0;
   std::optional<StopRule> stop;
   std::int64_t checkpoint_every = 0;  // epochs; 0: only at the end and at a cut
+  std::optional<double> checkpoint_every_s;
   std::int64_t checkpoint_keep = 3;
   std::string checkpoint_best, checkpoint_mode = "max";  // the metric whose best epoch is kept
   Place checkpoint_best_place;

@@ -1,7 +1,7 @@
-// A run's part in its group: who it is, the wire, and the wish to end.
+// A run's part in its group: who it is, the wire, and the wishes to end and to pause.
 //
-// Invariant: a run whose steps are sharded ends behind a whole step, the same on every rank: the
-// wish rides in the next step's header, and the updater cuts when all have seen it.
+// Invariant: a run whose steps are sharded ends, and pauses, behind a whole step, the same on every
+// rank: the wish rides in the next step's header, and the updater cuts when all have seen it.
 #pragma once
 
 #include <atomic>
@@ -28,9 +28,10 @@ struct StepUse {
 
 struct Ranks {
   World world;
-  Wire* wire = nullptr;           // null: the process is alone
-  std::atomic<bool> wish{false};  // this rank's
-  std::function<void()> cut;      // ends the run behind this step; set once it runs
+  Wire* wire = nullptr;                              // null: the process is alone
+  std::atomic<bool> wish{false}, pause_wish{false};  // this rank's
+  // Of the run, once it is there: ends it behind this step, and has it saved there.
+  std::function<void()> cut, pause;
 
   bool halves = false;            // run.transfer is bfloat16
   bool shard_optimizer = false;   // run.shard_optimizer

@@ -19,6 +19,21 @@ TurnOrder Plan::sequence() const {
           std::move(validations)};
 }
 
+std::vector<int> training_region(const Plan& plan) {
+  std::vector<int> region;
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i)
+    if (const PlanNode& n = plan.nodes[i]; n.gate && n.takes_turns && n.training)
+      region.push_back(static_cast<int>(i));
+  if (region.size() != 1) return {};
+  for (std::size_t at = 0; at < region.size(); ++at)
+    for (const auto& port : plan.nodes[static_cast<std::size_t>(region[at])].outs)
+      for (const PlanEdge& e : port)
+        if (!plan.nodes[static_cast<std::size_t>(e.to)].gate &&
+            std::find(region.begin(), region.end(), e.to) == region.end())
+          region.push_back(e.to);
+  return region;
+}
+
 std::string text(const Plan& plan, const PlanRun& run) {
   std::string out;
   for (int i : run.nodes) out += (out.empty() ? "" : " + ") + plan.nodes[i].path();

@@ -109,6 +109,10 @@ struct Plan {
   TurnOrder sequence() const;  // of the turns, which must be there
 };
 
+// Where training begins, and what works on its packets: all behind that node, up to the next gates.
+// Empty where nothing trains, and where it begins at several nodes side by side.
+std::vector<int> training_region(const Plan& plan);
+
 // "flip + zoom + affine: 2 resamplings"
 std::string text(const Plan& plan, const PlanRun& run);
 

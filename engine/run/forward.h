@@ -23,6 +23,7 @@ class Forward : public Node {
   void observe(const Observation& o) override { node_->observe(o); }
   void save(State& state) const override { node_->save(state); }
   void load(const State& state) override { node_->load(state); }
+  void merge(const State& part) override { node_->merge(part); }
   CacheStore* store() override { return node_->store(); }
   SamplePtr item_record(std::uint64_t item) const override { return node_->item_record(item); }
   std::optional<std::vector<std::uint64_t>> epoch_items(std::uint32_t epoch,

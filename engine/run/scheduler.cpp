@@ -119,6 +119,7 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
       nodes_(std::move(nodes)),
       options_(std::move(options)),
       events_(events),
+      region_(training_region(plan)),
       bad_(plan.nodes.size()),
       position_in_run_(plan.nodes.size(), -1),
       first_epoch_(plan.streams.size(), options_.first_epoch) {
@@ -177,6 +178,7 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
                                        first_epoch_[static_cast<std::size_t>(n.stream)]);
     if (n.takes_turns && n.gate) s->turnstile_ = turnstile_.get();
     if (turnstile_ && turnstile_->ends(static_cast<int>(i))) s->ends_ = turnstile_.get();
+    s->pauses_ = !region_.empty() && region_.front() == static_cast<int>(i);
     machine_->arena.execute([&] { s->build(*machine_->graph, lane_of(n), stream(n.lane)); });
     stations_.push_back(std::move(s));
   }
@@ -381,9 +383,12 @@ std::string Scheduler::stall_report() const {
 }
 
 void Scheduler::turn_closed(Station& station, std::uint32_t epoch, bool cut) {
-  if (!station.ends_->closed(station.index_, epoch, cut)) return;
+  if (station.ends_->closed(station.index_, epoch, cut)) wake_gates();
+}
+
+void Scheduler::wake_gates() {
   for (auto& s : stations_)
-    if (s->turnstile_ == station.ends_) s->kick();
+    if (s->turnstile_) s->kick();
 }
 
 // The hook of the stop rule and the checkpoint; what it throws (a full disk) ends the run.
@@ -392,8 +397,28 @@ bool Scheduler::between(const Turn& ended) {
   bool last = true;  // where it throws, too
   guard(plan_.turns->updaters.front(), stamp,
         [&] { last = events_.between(ended, turnstile_->position() + 1); });
+  pause_ = Pause::none;
   if (last) stop();
   return last;
+}
+
+// Whether the device has done what the region queued: its credit comes home before that.
+bool Scheduler::region_is_done() const {
+  return std::none_of(region_.begin(), region_.end(), [this](int i) {
+    return stations_[static_cast<std::size_t>(i)]->retiring_ > 0;
+  });
+}
+
+bool Scheduler::take_pause() noexcept {
+  Pause asked = Pause::asked;
+  return pause_.compare_exchange_strong(asked, Pause::taken);
+}
+
+void Scheduler::paused(Station& gate, const Stamp& next, std::uint64_t trained) {
+  guard(gate.index_, next, [&] { events_.paused({turnstile_->position(), trained}); });
+  pause_ = Pause::none;
+  ++progress_;
+  gate.kick();
 }
 
 // Every cache of the stream that knows the item, the last one first: a cache in the prefix of one

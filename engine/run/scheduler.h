@@ -63,6 +63,13 @@ struct Quarantined {
   std::string item;  // which of the data it is: the same in every epoch
 };
 
+// Where a resumed run goes on: turns already done, and how many packets of the current training
+// epoch, Skips included, the region's gate has dealt with.
+struct Resume {
+  std::size_t turn = 0;
+  std::uint64_t batch = 0;
+};
+
 // What a run tells while it runs. Calls come from any thread, one at a time for one node.
 struct RunEvents {
   virtual ~RunEvents() = default;
@@ -79,16 +86,12 @@ struct RunEvents {
     (void)ended, (void)position;
     return false;
   }
+  // Where pause() asked for it, within a turn: the nodes of training_region() have done all packets
+  // up to `at`, and get no other one before this returns.
+  virtual void paused(const Resume& at) { (void)at; }
   virtual void quarantined(const Quarantined&) {}
   // No progress for the watchdog's time; the run cannot be unwound, so the process should end.
   virtual void stalled(const std::string& report) { (void)report; }
-};
-
-// Where a resumed run goes on: turns already done, and how many packets of the current training
-// epoch, Skips included, the region's gate has dealt with.
-struct Resume {
-  std::size_t turn = 0;
-  std::uint64_t batch = 0;
 };
 
 struct RunOptions {
@@ -122,6 +125,13 @@ class Scheduler {
   // Asks for a cut: sources end, what is before the last gate is discarded and counted,
   // firings inside a region finish. Safe in a signal handler.
   void stop() noexcept { cut_.store(true); }
+  // From a training step, or from what it logs: RunEvents::paused is told behind it. If no packet
+  // of the turn is left, and where there is no training_region(), between() comes in its place.
+  void pause() noexcept {
+    Pause none = Pause::none;
+    pause_.compare_exchange_strong(none, Pause::asked);
+  }
+  bool pausing() const noexcept { return pause_.load() != Pause::none; }
 
   const Ledger& ledger(int node) const;
   const Counters& counters(int node) const;
@@ -156,6 +166,10 @@ class Scheduler {
   void judge(const PlanNode& ended, std::uint32_t epoch);  // of budgets, at an epoch's end
   void judge(int node, std::uint32_t epoch);
   bool between(const Turn& ended);
+  bool region_is_done() const;
+  bool take_pause() noexcept;
+  void paused(Station& gate, const Stamp& next, std::uint64_t trained);
+  void wake_gates();
   void guard(int node, const Stamp& stamp, const std::function<void()>& call);
   void turn_closed(Station& station, std::uint32_t epoch, bool cut);
   std::shared_ptr<const std::vector<Hit>> look_up(int stream, std::uint64_t item) const;
@@ -178,6 +192,9 @@ class Scheduler {
   RunEvents& events_;
   EventRings rings_;
   std::atomic<bool> cut_{false}, failed_{false}, shortened_{false}, closing_{false};
+  enum class Pause : std::uint8_t { none, asked, taken };
+  std::atomic<Pause> pause_{Pause::none};
+  const std::vector<int> region_;  // training_region()
   std::atomic<std::uint64_t> progress_{0};
   std::atomic<int> urgent_{0};  // firings of compute gates that wait for a thread
   mutable std::mutex mutex_;    // failure and quarantine

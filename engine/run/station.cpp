@@ -208,10 +208,22 @@ bool Station::admit_next(Actions& actions) {
   auto it = inbox_.find(next_);
   if (it == inbox_.end() || it->second.have < static_cast<int>(plan_.inputs.size()))
     return pass_boundary(actions);
-  if (!cut && !turn_open(next_.epoch)) return false;
+  if (!cut && (!turn_open(next_.epoch) || pause(actions))) return false;
   if (!admit(it->second, fate(it->second.in, cut), actions)) return cutting() != cut;
   next_ = it->second.stamp.next();
   inbox_.erase(it);  // its packets were moved out
+  return true;
+}
+
+// Whether this packet waits for a pause; the last credit that comes home asks again. That the
+// region is empty is looked at first: then no step is under way that could still ask for a pause.
+bool Station::pause(Actions& actions) {
+  if (!pauses_) return false;
+  const bool empty = pool->out() == 0 && scheduler_.region_is_done();
+  if (!scheduler_.pausing()) return false;
+  if (empty && scheduler_.take_pause())
+    actions.push_back({Action::Kind::pause, this, 0,
+                       Packet{.stamp = next_, .count = epoch(next_.epoch).trained}});
   return true;
 }
 
@@ -246,11 +258,13 @@ bool Station::admit(Slot& slot, Fate f, Actions& actions) {
   return launch(slot.stamp, slot.in, actions);
 }
 
-// None where the run is being cut, which is looked at once a credit is there: the step that gave it
-// back may have asked for that after a look that still allowed the next one, and a cut between two
-// shards of a step is no step's end.
+// None where the run is being cut or pauses, which is looked at once a credit is there: the step
+// that gave it back may have asked for that after a look that still allowed the next one, and a cut
+// between two shards of a step is no step's end.
 Credit Station::gate_credit() const {
-  return pool->out() == pool->total() || cutting() ? nullptr : pool->try_take();
+  if (pool->out() == pool->total() || cutting() || (pauses_ && scheduler_.pausing()))
+    return nullptr;
+  return pool->try_take();
 }
 
 // Takes the credit of a gate and sends the packets, one for each input, to the lane. False, and

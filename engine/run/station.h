@@ -111,7 +111,7 @@ class Station {
     bool cut = false, flushed = false;
   };
   struct Action {
-    enum class Kind { send, launch, turn, remember, drop } kind;  // drop: let go outside the lock
+    enum class Kind { send, launch, turn, pause, remember, drop } kind;  // drop: outside the lock
     Station* station;
     int port = 0;
     Packet packet{};
@@ -127,6 +127,7 @@ class Station {
   void place(const Stamp& stamp, std::span<Packet> in, Actions& actions);
   void pump(Actions& actions);
   bool admit_next(Actions& actions);
+  bool pause(Actions& actions);
   bool admit(Slot& slot, Fate fate, Actions& actions);
   Fate fate(std::span<const Packet> in, bool cut) const;
   bool is_hole(const Packet& p) const;
@@ -222,6 +223,7 @@ class Station {
   static constexpr int run_ahead = 2;
   Turnstile* turnstile_ = nullptr;  // gates bound to turns
   Turnstile* ends_ = nullptr;       // updaters and validation sinks
+  bool pauses_ = false;             // the gate of training_region()
 
   // A chain: the station that alone gets what this one emits, and works on it in the same firing.
   // Its stations share the mutex of the first.
@@ -248,7 +250,7 @@ class Station {
   bool reads_ = false;            // a source: its caches read files
   bool on_compute_ = true;        // its bodies run in the compute arena, on no lane
   int looking_ = 0;               // so many of its items are being looked for
-  int retiring_ = 0;              // firings that the device has not done yet
+  std::atomic<int> retiring_{0};  // firings that the device has not done yet
   std::atomic<int> awaiting_{0};  // packets that it has not done yet
   bool flushing_ = false, done_ = false;
   enum class Wait { none, input, credit } wait_ = Wait::input;

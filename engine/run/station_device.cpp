@@ -64,6 +64,7 @@ void Station::retired(Job* job, std::int64_t done_ns) noexcept {
   }
   Job::recycle(job);
   perform(std::move(actions));
+  if (scheduler_.pausing()) scheduler_.wake_gates();  // which wait for this
 }
 
 // The host must not see a sample that is not there yet, and no thread of its lanes may stand still

@@ -671,6 +671,10 @@ void Station::act(Action& a) {
     case Action::Kind::turn:
       a.station->scheduler_.turn_closed(*a.station, a.packet.stamp.epoch, a.packet.cut);
       break;
+    case Action::Kind::pause:
+      a.station->scheduler_.paused(*a.station, a.packet.stamp, a.packet.count);
+      the_moment = 0;  // that may have written files
+      break;
     case Action::Kind::remember:
       a.station->remember(a.packet.item, {nullptr, *a.packet.reason}, a.packet.stamp);
       the_moment = 0;  // that may have written a file

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/machine.h"
@@ -53,7 +54,7 @@ bool Parted::all_ended(const std::string& epoch) const {
   Wire& wire = *ranks_->wire;
   for (int r = 0; r < ranks_->world.size; ++r)
     while (!wire.has(name(epoch, r))) {
-      if (wire.has(name("cut", r)) && !wire.has(name(epoch, r))) return false;
+      if (wire.has(name(at_end, r)) && !wire.has(name(epoch, r))) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   return true;
@@ -72,15 +73,23 @@ void Parted::flush(Flush& end) {
   node_->flush(end);
 }
 
-void Parted::hand_over() const {
+void Parted::hand_over(const std::string& when) {
   State mine;
   node_->save(mine);
-  ranks_->wire->put(name("cut", ranks_->world.rank), packed_state(mine));
+  const int rank = ranks_->world.rank;
+  ranks_->wire->put(name(when, rank), packed_state(mine));
+  const std::string before = std::exchange(handed_, when);
+  // Rank 0 has read that one: it has taken steps since.
+  if (!before.empty()) ranks_->wire->remove(name(before, rank));
 }
 
+// The node keeps its own part alone: the epoch may go on, and its end puts the parts together.
 void Parted::save(State& state) const {
-  unite("cut");
+  State mine;
+  node_->save(mine);
+  unite(handed_);
   node_->save(state);
+  node_->load(mine);
 }
 
 void Parted::load(const State& state) {

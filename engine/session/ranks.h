@@ -21,6 +21,9 @@ const World& this_world();
 void join(Ranks& ranks, const RunSettings& run, std::function<int()> signal,
           std::function<void(const std::string&)> lost);
 
+// When what a rank alone knows goes to rank 0: at the run's end.
+constexpr const char* at_end = "cut";
+
 // Of a node whose state of an epoch is spread over the ranks: at the epoch's end every rank puts it
 // together from all parts, so all report the same; nothing where a rank was cut before that.
 class Parted final : public Node {
@@ -31,8 +34,9 @@ class Parted final : public Node {
   void process(Firing& f) override { node_->process(f); }
   void observe(const Observation& o) override { node_->observe(o); }
   void flush(Flush& end) override;
-  // At a cut: hand_over() on every rank, then save() on rank 0.
-  void hand_over() const;
+  // Where the run is saved: hand_over() on every rank, then save() on rank 0. `when` is new each
+  // time; at_end is the last.
+  void hand_over(const std::string& when);
   void save(State& state) const override;
   void load(const State& state) override;
 
@@ -44,7 +48,8 @@ class Parted final : public Node {
   const std::unique_ptr<Node> node_;
   const std::string path_;
   const std::shared_ptr<Ranks> ranks_;
-  std::string given_;  // the epoch of the part that is in the store
+  std::string given_;   // the epoch of the part that is in the store
+  std::string handed_;  // when the part was handed over last
 };
 
 // The node as this rank needs it: Parted, or passing samples on where rank 0 alone writes.

@@ -5,6 +5,7 @@
 #include <omp.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <future>
@@ -55,12 +56,14 @@ Outcome Session::run() {
     at::GradMode::set_enabled(lane == LaneKind::step);
   };
   if (options_.steps > 0) last_step_ = steps_ + options_.steps;
+  saved_at_ = std::chrono::steady_clock::now();
   ranks_->steps_wanted = options_.steps;
   std::vector<Node*> nodes;
   for (auto& n : nodes_) nodes.push_back(n.get());
   if (folder_) begin_folder();
   scheduler_ = std::make_unique<Scheduler>(*plan_, std::move(nodes), o, *this);
   ranks_->cut = [this] { scheduler_->stop(); };
+  ranks_->pause = [this] { scheduler_->pause(); };
   gpus_ = std::make_unique<GpuWatch>();
   begin_ = ProcessUse::now();
   running_ = scheduler_.get();
@@ -83,7 +86,7 @@ Outcome Session::run() {
   const bool saves = plan_->turns && (outcome.status == Outcome::Status::done ||
                                       outcome.status == Outcome::Status::cut);
   if (saves) bring_state();
-  if (saves && folder_) try_save("last", outcome.position, true);
+  if (saves && folder_) try_save("last", outcome.position, Keeps::all);
   if (folder_) end_folder(outcome);
   if (!ranks_->alone() && outcome.status != Outcome::Status::failed) ranks_->wire->end("");
   dump_picture(outcome);
@@ -172,19 +175,23 @@ void Session::gather_ends(Outcome& outcome) {
     if (outcome.failure.exit != Exit::peer) ranks_->wire->end(outcome.failure.str());
     return;
   }
-  for (const Parted* node : parted_) node->hand_over();
+  for (const auto& [i, node] : parted_) node->hand_over(at_end);
+  unite_states(kept_nodes(Keeps::all, outcome.position), at_end);
+  ended_by_ = options_.signal ? options_.signal() : 0;
   of_others_ = told(*ranks_, "end",
                     {{"samples", samples_json(*plan_, *scheduler_)},
                      {"profile", profile()},
-                     {"quarantined", quarantine_},
+                     {"signal", ended_by_},
                      {"cut", outcome.status == Outcome::Status::cut}});
   for (std::size_t r = 1; r < of_others_.size(); ++r) {
-    for (const Json& line : of_others_[r]["quarantined"]) {
-      ++bad_;
-      if (folder_) folder_->quarantine_line(line);
-    }
     if (of_others_[r]["cut"]) outcome.status = Outcome::Status::cut;
+    if (ended_by_ == 0) ended_by_ = of_others_[r]["signal"];
   }
+  // All end with one code, whoever got the signal.
+  if (ranks_->world.rank == 0)
+    ranks_->wire->put("ended by", std::to_string(ended_by_));
+  else
+    ended_by_ = std::stoi(ranks_->wire->get("ended by"));
 }
 
 int Session::exit_code(const Outcome& outcome) const {
@@ -288,6 +295,7 @@ void Session::log(int node, const Stamp& stamp, const std::string& name, double 
   std::lock_guard lock(mutex_);
   if (n.spec->access == Access::update && name == "loss") {
     if (++steps_ == last_step_ && !ends_by_agreement()) stop();
+    if (is_time_to_save()) ask_for_pause();
     last_loss_ = value;
   }
   if (folder_)
@@ -309,7 +317,16 @@ bool Session::between(const Turn& ended, std::size_t position) {
   const bool epoch_over =
       position >= sequence.size() || sequence[position].train_epoch != ended.train_epoch;
   const bool wished = ends_by_agreement() && any_wish(*ranks_);
-  if (!epoch_over) return wished;
+  const Resume here{position, 0};
+  const auto save_in_time = [&] {
+    prepare_save(Keeps::updaters, here);
+    if (folder_) try_save("last", here, Keeps::updaters);
+  };
+  const bool pauses = scheduler_->pausing() && !wished;
+  if (!epoch_over) {
+    if (pauses) save_in_time();
+    return wished;
+  }
   const bool stop = stop_rule_met();
   if (stop) stopped_by_rule_ = true;
   {
@@ -319,22 +336,48 @@ bool Session::between(const Turn& ended, std::size_t position) {
   }
   const auto every = graph_->run.checkpoint_every;
   const bool periodic = every > 0 && (ended.train_epoch + 1) % every == 0, best = is_best();
-  if (periodic || best) prepare_save();
+  if (periodic || best) prepare_save(Keeps::updaters, here);
   // First: whoever goes on from another one is told by its state that this one is kept.
-  if (folder_ && best) try_save("best", {position, 0}, false);
+  if (folder_ && best) try_save("best", here, Keeps::updaters);
   if (folder_ && periodic) {
     char name[32];
     std::snprintf(name, sizeof name, "epoch_%05u", ended.train_epoch + 1);
-    try_save(name, {position, 0}, false);
+    try_save(name, here, Keeps::updaters);
   }
+  if (pauses && !periodic && !best && !stop) save_in_time();
   return stop || wished;
 }
 
-// Collective: before rank 0 saves between two turns.
-void Session::prepare_save() {
+// Of rank 0, whose clock is everybody's.
+bool Session::is_time_to_save() const {
+  const auto& every = graph_->run.checkpoint_every_s;
+  return every && folder_ &&
+         std::chrono::steady_clock::now() - saved_at_ >= std::chrono::duration<double>(*every);
+}
+
+void Session::ask_for_pause() {
+  if (ends_by_agreement())
+    ranks_->pause_wish = true;
+  else
+    scheduler_->pause();
+}
+
+void Session::paused(const Resume& at) {
+  prepare_save(Keeps::region, at);
+  if (folder_) try_save("last", at, Keeps::region);
+}
+
+// Collective: before rank 0 saves while the run goes on.
+void Session::prepare_save(Keeps which, const Resume& position) {
   if (ranks_->alone()) return;
   require_same_weights(*ranks_, weights_sha256(weights()));
   bring_state();
+  if (out_dir_.empty()) return;
+  const std::vector<int> kept = kept_nodes(which, position);
+  const std::string when = "at/" + std::to_string(++unions_);
+  for (const auto& [i, node] : parted_)
+    if (std::ranges::find(kept, i) != kept.end()) node->hand_over(when);
+  unite_states(kept, when);
 }
 
 // Collective: what other ranks alone have comes to rank 0, where the run has a folder to save it

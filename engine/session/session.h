@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -76,6 +77,7 @@ class Session final : public RunEvents {
   Outcome run();
   void stop() noexcept;  // a cut; signal-safe
   int exit_code(const Outcome& outcome) const;
+  int ended_by() const { return ended_by_; }  // the signal that some process got, or 0
   // Whether a resumed run was at its end already, so that what stands in its folder is the result.
   bool nothing_left() const;
 
@@ -107,6 +109,7 @@ class Session final : public RunEvents {
   void metric(int node, std::uint32_t epoch, const std::string& name, double value) override;
   void log(int node, const Stamp& stamp, const std::string& name, double value) override;
   bool between(const Turn& ended, std::size_t position) override;
+  void paused(const Resume& at) override;
   void quarantined(const Quarantined& what) override;
   void stalled(const std::string& report) override;
 
@@ -137,8 +140,13 @@ class Session final : public RunEvents {
   std::int64_t shards() const;  // of a training step
   Json source_files() const;
   int begins_anew(const Resume& position) const;
-  void save(const std::string& name, const Resume& position, bool all_nodes);
-  void try_save(const std::string& name, const Resume& position, bool all_nodes);
+  // Beside updaters: none between two turns, where others may still be at work.
+  enum class Keeps : std::uint8_t { updaters, region, all };
+  std::vector<int> kept_nodes(Keeps which, const Resume& position) const;
+  void save(const std::string& name, const Resume& position, Keeps which);
+  void try_save(const std::string& name, const Resume& position, Keeps which);
+  bool is_time_to_save() const;
+  void ask_for_pause();
   void tell_measured();
   void publish(const Observation& observation);
   void begin_folder();
@@ -146,8 +154,9 @@ class Session final : public RunEvents {
   void end_folder(const Outcome& outcome);
   void write_end(const Outcome& outcome);
   std::map<std::string, at::Tensor> weights() const;
-  void prepare_save();
+  void prepare_save(Keeps which, const Resume& position);
   void bring_state();
+  void unite_states(const std::vector<int>& kept, const std::string& when);
   bool stop_rule_met();
   bool is_best();
   std::string mode_of(const std::string& metric, const Spec& node) const;
@@ -156,7 +165,7 @@ class Session final : public RunEvents {
   std::optional<Graph> graph_;
   std::optional<Plan> plan_;
   std::shared_ptr<Ranks> ranks_ = std::make_shared<Ranks>();
-  std::vector<const Parted*> parted_;
+  std::vector<std::pair<int, Parted*>> parted_;  // by plan index
   std::shared_ptr<Resources> resources_ = std::make_shared<Resources>();
   std::shared_ptr<FileOwners> owners_ = std::make_shared<FileOwners>();
   std::shared_ptr<const RecordedSteps> recorded_;
@@ -175,12 +184,16 @@ class Session final : public RunEvents {
   std::size_t devices_ = 1;
   std::optional<std::uint64_t> device_share_;  // of a cache on the device without a budget
   Resume resume_;
-  std::vector<Quarantined> bad_before_;   // quarantined before the resume
-  std::optional<Checkpoint> checkpoint_;  // to go on from, until that is done
+  std::vector<Quarantined> bad_before_;     // quarantined before the resume
+  std::vector<Quarantined> bad_elsewhere_;  // rank 0: what the others' lists had at the last save
+  std::optional<Checkpoint> checkpoint_;    // to go on from, until that is done
   std::filesystem::path checkpoint_path_;
   std::optional<Cause> not_saved_;  // why the last checkpoint was not written
   Json files_;                      // of the sources of training, as the run began
   std::vector<Json> of_others_;     // rank 0: what the others counted; after the run
+  int ended_by_ = 0;
+  std::uint64_t unions_ = 0;  // how often ranks have told each other what to save
+  std::string united_;        // what this rank has told last
   Stopping stopping_;
   std::optional<double> best_kept_;  // the metric of checkpoints/best
   std::atomic<bool> stopped_by_rule_{false};
@@ -194,7 +207,8 @@ class Session final : public RunEvents {
   std::optional<double> last_loss_;
   std::vector<Json> quarantine_;  // of a rank that keeps no folder
   std::uint64_t steps_ = 0, bad_ = 0;
-  std::uint64_t last_step_ = 0;  // a cut comes after it; 0: none asked for
+  std::uint64_t last_step_ = 0;                     // a cut comes after it; 0: none asked for
+  std::chrono::steady_clock::time_point saved_at_;  // or begun
   std::uint32_t epochs_done_ = 0;
   std::vector<double> epoch_ends_s_;  // since the beginning, in this process
 };

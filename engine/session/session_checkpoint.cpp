@@ -5,6 +5,8 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <set>
+#include <utility>
 
 #include "engine/base/cause.h"
 #include "engine/base/message.h"
@@ -17,6 +19,7 @@
 #include "engine/session/source_files.h"
 #include "engine/session/weights.h"
 #include "engine/state/packed_state.h"
+#include "engine/state/safetensors.h"
 
 namespace sluice {
 
@@ -125,6 +128,14 @@ static Json json_of(const std::vector<Quarantined>& bad) {
   return all;
 }
 
+// Of lists of several ranks, each sample once a node.
+static void add_quarantined(std::vector<Quarantined>& bad, const std::vector<Quarantined>& more) {
+  std::set<std::pair<std::string, std::string>> known;
+  for (const Quarantined& q : bad) known.emplace(q.node, q.item);
+  for (const Quarantined& q : more)
+    if (known.emplace(q.node, q.item).second) bad.push_back(q);
+}
+
 static std::vector<Quarantined> quarantined_from(const Json& all) {
   std::vector<Quarantined> bad;
   for (const Json& q : all)
@@ -164,10 +175,12 @@ void Session::resume() {
       metrics_[name] = {m.at("last"), m.at("best"), m.at("epoch"), m.at("best_epoch")};
     if (c.state.contains("stopping")) stopping_.load(c.state["stopping"]);
     if (const Json best = c.state.value("best_kept", Json()); !best.is_null()) best_kept_ = best;
+    for (const Json& m : c.state.value("measured", Json::array()))
+      if (const int i = graph_->find(m.at("node").get<std::string>()); i >= 0)
+        measured_.emplace_back(i,
+                               Observation{m.at("metric"), m.at("value"), 0, m.at("epoch"), true});
   }
-  // Each rank counts its own, and the checkpoint is rank 0's.
-  if (const auto bad = c.optimizer.find(saved_quarantined);
-      bad != c.optimizer.end() && ranks_->world.rank == 0)
+  if (const auto bad = c.optimizer.find(saved_quarantined); bad != c.optimizer.end())
     bad_before_ = quarantined_from(unpacked_json(bad->second));
   if (c.state.at("seed") != graph_->run.seed)
     refuse("was made with run.seed " + c.state.at("seed").dump() + ", this graph has " +
@@ -204,6 +217,20 @@ void Session::require_same_run() {
                          {"first weights", weights_sha256(weights())}});
 }
 
+// A node's state among those of others.
+static void put_state(const std::string& path, State state, Tensors& tensors, Json& values) {
+  for (auto& [key, t] : state.tensors) tensors[path + ":" + key] = std::move(t);
+  values[path] = std::move(state.values);
+}
+static State state_of(const std::string& path, const Tensors& tensors, const Json& values) {
+  State state;
+  const std::string prefix = path + ":";
+  for (const auto& [key, tensor] : tensors)
+    if (key.starts_with(prefix)) state.tensors[key.substr(prefix.size())] = tensor;
+  state.values = values.at(path);
+  return state;
+}
+
 void Session::load_nodes() {
   const Checkpoint& c = *checkpoint_;
   const Json types = c.state.value("updaters", Json::object());
@@ -217,12 +244,7 @@ void Session::load_nodes() {
     const PlanNode& n = plan_->nodes[i];
     if (!values.contains(n.path())) continue;
     if (types.contains(n.path()) && types[n.path()] != n.spec->name) continue;  // --force
-    State state;
-    const std::string prefix = n.path() + ":";
-    for (const auto& [key, tensor] : c.optimizer)
-      if (key.starts_with(prefix)) state.tensors[key.substr(prefix.size())] = tensor;
-    state.values = values.at(n.path());
-    nodes_[i]->load(state);
+    nodes_[i]->load(state_of(n.path(), c.optimizer, values));
   }
 }
 
@@ -279,30 +301,91 @@ int Session::begins_anew(const Resume& position) const {
   return plan_->streams[static_cast<std::size_t>(stream)].trains ? -1 : stream;
 }
 
-// `all_nodes` at the end of a run only: between turns, nodes other than updaters may still work.
-void Session::save(const std::string& name, const Resume& position, bool all_nodes) {
+std::vector<int> Session::kept_nodes(Keeps which, const Resume& position) const {
+  const int anew = begins_anew(position);
+  const std::vector<int> region = training_region(*plan_);
+  std::vector<int> kept;
+  for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
+    const PlanNode& n = plan_->nodes[static_cast<std::size_t>(i)];
+    const bool also = which == Keeps::all      ? n.stream != anew
+                      : which == Keeps::region ? std::ranges::find(region, i) != region.end()
+                                               : false;
+    if (also || n.spec->access == Access::update) kept.push_back(i);
+  }
+  return kept;
+}
+
+// Collective, before rank 0 saves: what each rank alone knows, sums of metrics apart (Parted).
+void Session::unite_states(const std::vector<int>& kept, const std::string& when) {
+  const auto name = [&](int rank) { return "states/" + when + "/" + std::to_string(rank); };
+  Wire& wire = *ranks_->wire;
+  const int rank = ranks_->world.rank;
+  State all;
+  if (rank > 0) {
+    for (const int i : kept) {
+      const PlanNode& n = plan_->nodes[static_cast<std::size_t>(i)];
+      const bool is_known = n.spec->access == Access::update || n.spec->merging;
+      State state;
+      if (!is_known) nodes_[static_cast<std::size_t>(i)]->save(state);
+      if (!state.tensors.empty()) put_state(n.path(), std::move(state), all.tensors, all.values);
+    }
+    all.tensors[saved_quarantined] = packed_json(json_of(scheduler_->quarantined()));
+    std::vector<Json> lines;
+    {
+      std::lock_guard lock(mutex_);
+      lines.swap(quarantine_);
+    }
+    all.tensors["lines"] = packed_json(lines);
+    wire.put(name(rank), packed_state(all));
+    const std::string before = std::exchange(united_, name(rank));
+    if (!before.empty() && when != at_end) wire.remove(before);  // rank 0 has read it
+    return;
+  }
+  bad_elsewhere_.clear();
+  for (int r = 1; r < ranks_->world.size; ++r) {
+    all = unpacked_state(wire.get(name(r)));
+    for (const int i : kept)
+      if (const std::string& path = plan_->nodes[static_cast<std::size_t>(i)].path();
+          all.values.contains(path))
+        nodes_[static_cast<std::size_t>(i)]->merge(state_of(path, all.tensors, all.values));
+    add_quarantined(bad_elsewhere_,
+                    quarantined_from(unpacked_json(all.tensors.at(saved_quarantined))));
+    for (const Json& line : unpacked_json(all.tensors.at("lines"))) {
+      {
+        std::lock_guard lock(mutex_);
+        ++bad_;
+      }
+      if (folder_) folder_->quarantine_line(line);
+    }
+  }
+}
+
+void Session::save(const std::string& name, const Resume& position, Keeps which) {
   Checkpoint c;
   c.model = weights();
-  const int anew = begins_anew(position);
   Json nodes = Json::object();
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const PlanNode& n = plan_->nodes[i];
-    const bool is_updater = n.spec->access == Access::update;
-    if (!is_updater && !(all_nodes && n.stream != anew)) continue;
+  for (const int i : kept_nodes(which, position)) {
+    const PlanNode& n = plan_->nodes[static_cast<std::size_t>(i)];
     State state;
-    nodes_[i]->save(state);
-    if (!is_updater && state.values.empty() && state.tensors.empty()) continue;
-    for (auto& [key, t] : state.tensors) c.optimizer[n.path() + ":" + key] = t;
-    nodes[n.path()] = state.values;
+    nodes_[static_cast<std::size_t>(i)]->save(state);
+    if (n.spec->access != Access::update && state.values.empty() && state.tensors.empty()) continue;
+    put_state(n.path(), std::move(state), c.optimizer, nodes);
   }
-  if (const auto bad = scheduler_->quarantined(); !bad.empty())
-    c.optimizer[saved_quarantined] = packed_json(json_of(bad));
+  auto bad = scheduler_->quarantined();
+  add_quarantined(bad, bad_elsewhere_);
+  if (!bad.empty()) c.optimizer[saved_quarantined] = packed_json(json_of(bad));
   std::lock_guard lock(mutex_);
   const RunFolder::Lengths lengths = folder_->lengths();
   Json metrics = Json::object();
   for (const auto& [key, m] : metrics_)
     metrics[key] = {
         {"last", m.last}, {"best", m.best}, {"epoch", m.epoch}, {"best_epoch", m.best_epoch}};
+  Json measured = Json::array();  // and not told yet
+  for (const auto& [node, o] : measured_)
+    measured.push_back({{"node", plan_->nodes[static_cast<std::size_t>(node)].path()},
+                        {"epoch", o.epoch},
+                        {"metric", o.name},
+                        {"value", o.value}});
   Json updaters = Json::object();
   for (const PlanNode& n : plan_->nodes)
     if (n.spec->access == Access::update) updaters[n.path()] = n.spec->name;
@@ -320,6 +403,7 @@ void Session::save(const std::string& name, const Resume& position, bool all_nod
              {"shards", shards()},
              {"nodes", nodes},
              {"metrics", metrics},
+             {"measured", measured},
              {"stopping", stopping_.save()},
              {"best_kept", best_kept_ ? Json(*best_kept_) : Json()},
              {"metrics_bytes", lengths.metrics},
@@ -343,15 +427,18 @@ static void prune_checkpoints(const fs::path& folder, std::int64_t keep) {
 
 // A checkpoint that cannot be written (disk full) does not end the training: the last good one
 // stands, and the next may succeed. The run's exit code tells if the final one failed.
-void Session::try_save(const std::string& name, const Resume& position, bool all_nodes) {
+void Session::try_save(const std::string& name, const Resume& position, Keeps which) {
   try {
-    save(name, position, all_nodes);
+    save(name, position, which);
     not_saved_.reset();
     prune_checkpoints(folder_->checkpoints(), graph_->run.checkpoint_keep);
   } catch (...) {
     not_saved_ = cause(Exit::io);
     tell("error: checkpoint " + name + " was not written: " + not_saved_->text);
   }
+  ranks_->pause_wish = false;
+  std::lock_guard lock(mutex_);
+  saved_at_ = std::chrono::steady_clock::now();
 }
 
 }  // namespace sluice

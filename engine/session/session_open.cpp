@@ -296,7 +296,7 @@ void Session::open_node(int i) {
     rethrow_with(n.graph->place.str() + ": nodes." + n.path(), Exit::usage);
   }
   node = of_rank(std::move(node), n, ranks_);
-  if (const auto* parted = dynamic_cast<const Parted*>(node.get())) parted_.push_back(parted);
+  if (auto* parted = dynamic_cast<Parted*>(node.get())) parted_.emplace_back(i, parted);
 }
 
 Threads thread_counts(const Options& options, const Plan& plan) {

@@ -144,7 +144,11 @@ void Optimizer::add_shard(Firing& f) {
     log(f, {}, sum.loss);
     ++ranks_->steps_done;
   }
-  if ((sum.wish || ranks_->has_all_steps()) && ranks_->last_updater == path_) ranks_->cut();
+  if (ranks_->last_updater != path_) return;
+  if (sum.wish || ranks_->has_all_steps())
+    ranks_->cut();
+  else if (sum.pause_wish)
+    ranks_->pause();
 }
 
 std::optional<std::uint64_t> Optimizer::recordable(const Firing& f) const {

@@ -206,8 +206,9 @@ void ShardedStep::take_rest(std::int64_t samples) {
 // ---- the step -----------------------------------------------------------------------------------
 
 void ShardedStep::begin() {
-  sums_->begin([wire = wire_, agreed = agreed_, all = mine_, wish = ranks_ && ranks_->wish] {
-    *agreed = {all, wish};
+  sums_->begin([wire = wire_, agreed = agreed_, all = mine_, wish = ranks_ && ranks_->wish,
+                pause_wish = ranks_ && ranks_->pause_wish] {
+    *agreed = {all, wish, pause_wish};
     if (wire) agree(*wire, *agreed);
     std::vector<std::uint8_t> filled;
     for (const Shard& s : agreed->shards) filled.push_back(s.samples > 0);
@@ -219,7 +220,7 @@ void ShardedStep::agree(Collectives& wire, Agreed& agreed) {
   std::vector<Shard> mine = agreed.shards;
   const auto size = static_cast<std::int64_t>(mine.size());
   const auto ranks = static_cast<std::int64_t>(wire.size());
-  mine.push_back({agreed.wish, 0});
+  mine.push_back({(agreed.wish ? 1 : 0) + (agreed.pause_wish ? 2 : 0), 0});
   std::vector<Shard> theirs(mine.size() * static_cast<std::size_t>(ranks));
   wire.gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(theirs)));
   const auto of = [&](std::int64_t rank, std::int64_t shard) {
@@ -227,7 +228,10 @@ void ShardedStep::agree(Collectives& wire, Agreed& agreed) {
   };
   for (std::int64_t k = 0; k < size; ++k)
     agreed.shards[static_cast<std::size_t>(k)] = of(part_of(k, size, ranks), k);
-  for (std::int64_t r = 0; r < ranks; ++r) agreed.wish |= of(r, size).samples != 0;
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    agreed.wish |= (of(r, size).samples & 1) != 0;
+    agreed.pause_wish |= (of(r, size).samples & 2) != 0;
+  }
 }
 
 void ShardedStep::count_bytes() {
@@ -255,6 +259,7 @@ ShardedStep::Sum ShardedStep::finish() {
   std::fill(mine_.begin(), mine_.end(), Shard{});
   Sum sum;
   sum.wish = agreed_->wish;
+  sum.pause_wish = agreed_->pause_wish;
   for (const Shard& s : agreed_->shards) {
     sum.samples += s.samples;
     sum.loss += static_cast<double>(s.samples) * s.loss;

@@ -53,8 +53,8 @@ class ShardedStep {
 
   struct Sum {
     std::int64_t samples = 0;
-    double loss = 0;    // the mean over samples
-    bool wish = false;  // some rank's, to end the run
+    double loss = 0;                        // the mean over samples
+    bool wish = false, pause_wish = false;  // some rank's, for the run behind this step
   };
   // Collective: gives the network the step's gradients and buffers; where there were no samples at
   // all, nothing. Of a sharded optimizer gradients are ranges as in range().
@@ -86,10 +86,10 @@ class ShardedStep {
   struct Place {  // of a weight's gradient
     std::size_t bucket = 0, begin = 0, size = 0;
   };
-  // Of all ranks: what the step is made of, and whether any of them wishes to end.
+  // Of all ranks: what the step is made of, and what any of them wishes.
   struct Agreed {
     std::vector<Shard> shards;
-    bool wish = false;
+    bool wish = false, pause_wish = false;
   };
   void lay_out();
   bool is_my_last(std::int64_t shard) const;

@@ -47,6 +47,7 @@ struct Trial::Events final : RunEvents {
     trial.memory_.turns.push_back(std::to_string(ended.stream) + "/" + std::to_string(ended.epoch));
     return static_cast<int>(trial.memory_.turns.size()) == trial.setup_.stop_behind;
   }
+  void paused(const Resume& at) override { trial.pauses.push_back({at, trial.still()}); }
   void stalled(const std::string& report) override {
     std::fprintf(stderr, "seed %llu hangs:\n%s\n%s", static_cast<unsigned long long>(trial.p_.seed),
                  report.c_str(), describe(trial.p_).c_str());
@@ -142,6 +143,27 @@ void Trial::set_credits() {
   }
 }
 
+bool Trial::stands_still(int i) const {
+  const Item& n = p_.nodes[static_cast<std::size_t>(i)];
+  const std::vector<int> region = training_region(*plan);
+  const bool validates = n.behind_gate && n.stream != p_.train;
+  return validates || std::find(region.begin(), region.end(), i) != region.end();
+}
+
+// All others may be at work.
+Memory Trial::still() const {
+  Memory m = fresh_memory(p_);
+  m.weights = memory_.weights;
+  m.turns = memory_.turns;
+  for (int i = 0; i < static_cast<int>(p_.nodes.size()); ++i) {
+    if (!stands_still(i)) continue;
+    const std::string& path = p_.nodes[static_cast<std::size_t>(i)].path;
+    m.logs[path] = memory_.logs.at(path);
+    m.states[static_cast<std::size_t>(i)] = memory_.states[static_cast<std::size_t>(i)];
+  }
+  return m;
+}
+
 void Trial::plant(int i, const Stamp& stamp, std::uint64_t salt, bool flushes) {
   const std::uint64_t h = draw(mix(static_cast<std::uint64_t>(i) + salt) ^ mix(stamp.index) ^
                                mix(stamp.epoch * 77 + stamp.path[0]));
@@ -160,6 +182,7 @@ void Trial::body(int i, Firing& f) {
   const Item& n = p_.nodes[static_cast<std::size_t>(i)];
   const auto at = static_cast<std::size_t>(i);
   plant(i, f.stamp(), 1);
+  if (setup_.pauses && n.kind == Kind::updater) scheduler->pause();
   if (n.kind == Kind::source) {
     const auto size = static_cast<std::uint64_t>(n.size);
     if (f.stamp().index == size) return f.end_epoch();

@@ -28,6 +28,7 @@ struct Setup {
   int stop_behind = -1;           // turns
   std::uint64_t stop_at = 0;      // the firing of the run that calls stop(); 0: none
   std::uint32_t fail_one_in = 0;  // firings and flushes that throw; 0: none
+  bool pauses = false;            // behind every step
   bool device = false;            // nodes of the step and the copy lane work on a simulated one
 };
 
@@ -47,6 +48,14 @@ class Trial {
   std::vector<std::pair<Stamp, std::string>> thrown;  // stamp and node of each planted failure
   std::int64_t first_throw_ns = 0;
   bool flush_threw = false;
+  // Behind each step within a turn: what a process that goes on from there would load.
+  struct Pause {
+    Resume at;
+    Memory memory;
+  };
+  std::vector<Pause> pauses;
+  // Whether a pause has what this node keeps and wrote down.
+  bool stands_still(int i) const;
   // What the run broke besides its results: credits, ledger, live samples. Empty: nothing.
   std::vector<std::string> broken(const Results* expected);
 
@@ -68,6 +77,7 @@ class Trial {
   void flush(int i, Flush& f);
   void plant(int i, const Stamp& stamp, std::uint64_t salt, bool flushes = false);
   void set_credits();
+  Memory still() const;
   void balance(int i, std::vector<std::string>& found) const;
   void bound(std::vector<std::string>& found) const;
   std::uint64_t draw(std::uint64_t what) const { return mix(setup_.salt ^ mix(what)); }

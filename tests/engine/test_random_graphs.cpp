@@ -173,6 +173,7 @@ static void resumes(bool device, std::uint64_t few, std::uint64_t many) {
           for (std::uint64_t part = 0;; ++part) {
             // The first cuts come anywhere, later ones leave time to get on.
             setup.stop_at = part < 8 ? 1 + mix(setup.salt + part) % (60 * (part + 1)) : 0;
+            setup.pauses = mix(setup.salt ^ part) % 2 == 0;
             Trial trial(p, memory, setup);
             trial.run();
             const bool done = trial.outcome.status == Outcome::Status::done;
@@ -189,6 +190,46 @@ static void resumes(bool device, std::uint64_t few, std::uint64_t many) {
       });
 }
 
+static void pauses(bool device, std::uint64_t few, std::uint64_t many) {
+  std::size_t all = 0;
+  campaign::for_seeds(std::string("pauses") + (device ? "_device" : ""), few, many,
+                      [device, &all](std::uint64_t seed) {
+                        const Program p = program_of(seed, true, device);
+                        const Results want = interpret(p);
+                        for (int threads : {1, 2, 8}) {
+                          Setup setup = setup_of(seed, threads, device);
+                          setup.pauses = true;
+                          Memory memory = fresh_memory(p);
+                          std::vector<Trial::Pause> pauses;
+                          Program still = p;
+                          {
+                            Trial trial(p, memory, setup);
+                            trial.run();
+                            check_run(seed, setup, p, trial, Outcome::Status::done, &want);
+                            pauses = std::move(trial.pauses);
+                            for (std::size_t i = 0; i < p.nodes.size(); ++i)
+                              still.nodes[i].behind_gate &= trial.stands_still(static_cast<int>(i));
+                          }
+                          std::string other = difference(p, memory, want, false);
+                          if (!other.empty()) report(seed, setup, p, other);
+                          all += pauses.size();
+                          if (pauses.empty()) continue;
+                          Trial::Pause& from = pauses[mix(setup.salt) % pauses.size()];
+                          setup.resume = from.at;
+                          {
+                            Trial rest(p, from.memory, setup);
+                            rest.run();
+                            check_run(seed, setup, p, rest, Outcome::Status::done, nullptr);
+                          }
+                          other = difference(still, from.memory, want, true);
+                          if (!other.empty())
+                            report(seed, setup, p, "gone on from a pause: " + other);
+                          REQUIRE(Sample::live == 0);
+                        }
+                      });
+  CHECK(all > 0);
+}
+
 TEST_CASE("random graphs give on 1, 2 and 8 slots what the interpreter gives") {
   gives_the_same(false, 150, 20000);
 }
@@ -201,6 +242,9 @@ TEST_CASE("the stop rule ends a random graph behind the same turn whatever the t
 TEST_CASE("a random graph that is cut and resumed gives what the unbroken run gives") {
   resumes(false, 100, 20000);
 }
+TEST_CASE("a random graph that pauses gives the same, and so does one that goes on from a pause") {
+  pauses(false, 60, 20000);
+}
 
 TEST_CASE("random graphs give the same where some lanes queue their work on a device") {
   gives_the_same(true, 60, 20000);
@@ -211,4 +255,7 @@ TEST_CASE("the stop rule ends a random graph on a device behind the same turn") 
 }
 TEST_CASE("a random graph on a device that is cut and resumed gives what the unbroken run gives") {
   resumes(true, 40, 20000);
+}
+TEST_CASE("a random graph on a device pauses when the device has done the step") {
+  pauses(true, 30, 20000);
 }

@@ -98,8 +98,8 @@ std::vector<std::uint64_t> expected(const World& w) {
 class Rank {
  public:
   Rank(const World& world, Wire* wire, int threads, Resume resume, std::uint64_t weight,
-       std::uint64_t wish_at)
-      : weight(weight), w_(world), wire_(wire), wish_at_(wish_at) {
+       std::uint64_t wish_at, bool pauses = false)
+      : weight(weight), w_(world), wire_(wire), wish_at_(wish_at), pauses_(pauses) {
     b.graph.run.epochs = w_.epochs;
     b.graph.run.shards = w_.shards;
     b.graph.run.step_threads = 1;
@@ -145,7 +145,35 @@ class Rank {
   std::map<std::uint64_t, int> trained, measured;  // samples, and how often
   int source = -1;
 
+  // Where it paused, and what a process that goes on from there would load.
+  struct Pause {
+    Resume at;
+    std::uint64_t weight = 0;
+    std::size_t steps = 0;
+  };
+  std::vector<Pause> pauses;
+
  private:
+  struct Events final : RunEvents {
+    Rank& rank;
+    explicit Events(Rank& r) : rank(r) {}
+    void paused(const Resume& at) override { rank.pause(at); }
+    bool between(const Turn&, std::size_t position) override {
+      if (rank.scheduler_->pausing()) rank.pause({position, 0});
+      return false;
+    }
+  };
+
+  // All ranks are here, and no other call goes over the wire.
+  void pause(const Resume& at) {
+    const std::size_t ranks = wire_ ? static_cast<std::size_t>(wire_->size()) : 1;
+    std::vector<std::uint64_t> mine{at.turn, at.batch, weight}, all(mine.size() * ranks);
+    if (wire_)
+      wire_->gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+    for (std::size_t i = 0; wire_ && i < all.size(); ++i) CHECK(all[i] == mine[i % mine.size()]);
+    pauses.push_back({at, weight, weights.size()});
+  }
+
   void training() {
     source = b.add("s", Spec("source", "").out("sample").source(), [this](Firing& f) {
       if (f.stamp().index == w_.items) return f.end_epoch();
@@ -202,15 +230,16 @@ class Rank {
     mine_.resize(static_cast<std::size_t>(w_.shards) + 1);
     if (!f.is_hole()) mine_[k] = {static_cast<std::uint64_t>(f.weight()), f.in().value};
     if (k + 1 < static_cast<std::size_t>(w_.shards)) return;
-    mine_.back().samples = weights.size() + 1 == wish_at_;
+    mine_.back() = {weights.size() + 1 == wish_at_, pauses_};
     std::vector<Shard> all = mine_;
-    bool wish = mine_.back().samples != 0;
+    bool wish = mine_.back().samples != 0, pauses = pauses_;
     if (wire_) {
       const auto ranks = static_cast<std::size_t>(wire_->size());
       std::vector<Shard> theirs(mine_.size() * ranks);
       wire_->gather(std::as_bytes(std::span(mine_)), std::as_writable_bytes(std::span(theirs)));
       for (std::size_t r = 0; r < ranks; ++r) {
         wish |= theirs[(r + 1) * mine_.size() - 1].samples != 0;
+        pauses |= theirs[(r + 1) * mine_.size() - 1].hash != 0;
         for (std::size_t s = 0; s < all.size(); ++s) {
           const Shard& other = theirs[r * mine_.size() + s];
           if (other.samples > 0) all[s] = other;
@@ -221,7 +250,10 @@ class Rank {
     mine_.clear();
     weight = updated(weight, all);
     weights.push_back(weight);
-    if (wish) scheduler_->stop();
+    if (wish)
+      scheduler_->stop();
+    else if (pauses)
+      scheduler_->pause();
     if (!f.is_hole()) f.emit_ptr(f.ptr());
   }
 
@@ -229,23 +261,26 @@ class Rank {
   Wire* const wire_;
   std::vector<Shard> mine_;
   const std::uint64_t wish_at_;
+  const bool pauses_;
   int update_ = -1;
-  RunEvents events_;
+  Events events_{*this};
   RunOptions options_;
   std::unique_ptr<Scheduler> scheduler_;
 };
 
-// A world of so many ranks, from a position on; cut where rank `seed mod ranks` wishes.
+// A world of so many ranks, from a position on; cut where rank `seed mod ranks` wishes, or pausing
+// behind every step.
 struct Ran {
   std::vector<std::unique_ptr<Rank>> ranks;
   Ran(const World& w, int size, int threads, Resume resume = {}, std::uint64_t weight = 1,
-      std::uint64_t wish_at = 0) {
+      std::uint64_t wish_at = 0, bool pauses = false) {
     ThreadWires wires(size);
-    for (int r = 0; r < size; ++r)
-      ranks.push_back(std::make_unique<Rank>(
-          w, size > 1 ? &wires[r] : nullptr, threads, resume, weight,
-          static_cast<std::uint64_t>(r) == w.seed % static_cast<std::uint64_t>(size) ? wish_at
-                                                                                     : 0));
+    for (int r = 0; r < size; ++r) {
+      const bool wishes =
+          static_cast<std::uint64_t>(r) == w.seed % static_cast<std::uint64_t>(size);
+      ranks.push_back(std::make_unique<Rank>(w, size > 1 ? &wires[r] : nullptr, threads, resume,
+                                             weight, wishes ? wish_at : 0, wishes && pauses));
+    }
     wires.each([&](int r) { ranks[static_cast<std::size_t>(r)]->run(); });
   }
   template <class Of>
@@ -309,6 +344,31 @@ TEST_CASE("a world that one rank wishes to end goes on with another number of ra
       const auto& more = rest.ranks.front()->weights;
       got.insert(got.end(), more.begin(), more.end());
     }
+    CHECK(got == want);
+  });
+}
+
+TEST_CASE("a world that pauses behind every step takes the same ones, and goes on from each") {
+  campaign::for_seeds("worlds_pause", 40, 5000, [](std::uint64_t seed) {
+    CAPTURE(seed);
+    const World w(seed);
+    const auto want = expected(w);
+    const auto most = std::min<std::int64_t>(4, w.shards);
+    const int first = 1 + static_cast<int>(seed % static_cast<std::uint64_t>(most));
+    const int then = 1 + static_cast<int>(mix(seed) % static_cast<std::uint64_t>(most));
+    const Ran ran(w, first, 2, {}, 1, 0, true);
+    for (const auto& r : ran.ranks) {
+      CHECK(r->outcome.status == Outcome::Status::done);
+      CHECK(r->weights == want);
+      REQUIRE(r->pauses.size() == want.size());
+    }
+    const Rank::Pause& at = ran.ranks.front()->pauses[mix(seed + 1) % want.size()];
+    CHECK(at.at.batch % static_cast<std::uint64_t>(w.shards) == 0);
+    const Ran rest(w, then, 2, at.at, at.weight);
+    std::vector<std::uint64_t> got(want.begin(),
+                                   want.begin() + static_cast<std::ptrdiff_t>(at.steps));
+    const auto& more = rest.ranks.front()->weights;
+    got.insert(got.end(), more.begin(), more.end());
     CHECK(got == want);
   });
 }

@@ -95,8 +95,8 @@ int finish(const Session& session, const Outcome& outcome) {
   if (outcome.status == Outcome::Status::stalled)
     tell("error: stalled; who waits for what:\n" + outcome.stall);
   const int code = session.exit_code(outcome);
-  if (code == 0 && stopping()) return 128 + signal_received();
-  return code;
+  const int signal = stopping() ? signal_received() : session.ended_by();
+  return code == 0 && signal != 0 ? 128 + signal : code;
 }
 
 }  // namespace sluice
