@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <sstream>
 
@@ -109,6 +110,8 @@ void find_master(World& w, const Launcher& l, const Reader& read) {
 
 }  // namespace
 
+const char* own_variable(const char* name) { return std::getenv(name); }
+
 World find_world(const Environment& variable, const std::function<void(const std::string&)>& note) {
   const Reader read(variable);
   bool lacks_master = false;
@@ -139,6 +142,7 @@ World find_world(const Environment& variable, const std::function<void(const std
                               : w.size;
     // Of one SLURM job several steps may run side by side.
     const char* const part = is_slurm ? "SLURM_STEP_ID" : "TORCHELASTIC_RESTART_COUNT";
+    w.launched = !is_torchrun || read.text(l.job);
     w.job = read.text(l.job).value_or("") + "/" + read.text(part).value_or("0");
     if (is_torchrun && w.job.starts_with(own_job)) w.launcher = "sluice run --processes";
     w.store_is_there = read.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
@@ -153,6 +157,14 @@ World find_world(const Environment& variable, const std::function<void(const std
         "RANK and WORLD_SIZE are set, but MASTER_ADDR and MASTER_PORT are not both: sluice runs as "
         "one process");
   return {};
+}
+
+bool speaks_for_all(const Environment& variable) {
+  try {
+    return find_world(variable, [](const std::string&) {}).rank == 0;
+  } catch (const Error&) {
+    return true;  // what contradicts itself is said when the processes join
+  }
 }
 
 }  // namespace sluice

@@ -16,6 +16,8 @@ struct World {
   bool store_is_there = false;   // torchrun serves the store itself
   std::optional<int> listening;  // rank 0's socket at `port`, where its launcher holds one
   std::string job;               // keys of other tries are out of the way by this
+  // By a program that stays until its processes end; else a script may have set the variables.
+  bool launched = false;
 
   bool alone() const { return size == 1; }
 };
@@ -25,11 +27,15 @@ inline constexpr const char* own_job = "sluice-";
 
 // nullptr for a variable that is not set.
 using Environment = std::function<const char*(const char*)>;
+const char* own_variable(const char* name);  // this process's
 
 // Of launchers whose variables are complete the first, in this order: torchrun (and whoever sets
 // RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT), Open MPI, Horovod, PMI (MPICH, Intel MPI), SLURM.
 // Throws Error(usage) where they contradict each other, or say no host of rank 0 and one is needed.
 // `note` is told what somebody may have meant otherwise.
 World find_world(const Environment& variable, const std::function<void(const std::string&)>& note);
+
+// Whether this process speaks where all have the same to say: it is the first, or alone.
+bool speaks_for_all(const Environment& variable = own_variable);
 
 }  // namespace sluice

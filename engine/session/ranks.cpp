@@ -2,7 +2,6 @@
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -20,8 +19,7 @@ namespace sluice {
 
 const World& this_world() {
   static const World world =
-      find_world([](const char* name) -> const char* { return std::getenv(name); },
-                 [](const std::string& text) { tell("note: " + text); });
+      find_world(own_variable, [](const std::string& text) { tell("note: " + text); });
   return world;
 }
 

@@ -62,7 +62,10 @@ Outcome Session::run() {
   for (auto& n : nodes_) nodes.push_back(n.get());
   if (folder_) begin_folder();
   scheduler_ = std::make_unique<Scheduler>(*plan_, std::move(nodes), o, *this);
-  ranks_->cut = [this] { scheduler_->stop(); };
+  ranks_->cut = [this] {
+    if (!ranks_->has_all_steps()) note_other_wish();
+    scheduler_->stop();
+  };
   ranks_->pause = [this] { scheduler_->pause(); };
   gpus_ = std::make_unique<GpuWatch>();
   begin_ = ProcessUse::now();
@@ -73,6 +76,7 @@ Outcome Session::run() {
                     [this] { return profile(false); });
   std::unique_ptr<TraceFile> trace = begin_trace();
   Outcome outcome = scheduler_->run();
+  is_over_ = true;
   end_ = ProcessUse::now();
   tell_measured();
   gpus_->end();
@@ -162,10 +166,28 @@ bool Session::ends_by_agreement() const { return shards() > 1; }
 void Session::stop() noexcept {
   Scheduler* s = running_.load();
   if (!s) return;
-  if (ends_by_agreement())
-    ranks_->wish = true;
-  else
-    s->stop();
+  ranks_->wish = true;
+  if (!ends_by_agreement()) s->stop();
+}
+
+void Session::stop_with_others() noexcept try {
+  constexpr const char* asked = "stop";
+  if (ranks_->alone() || ends_by_agreement() || !running_.load() || is_over_) return;
+  if (!ranks_->wish && ranks_->wire->has(asked)) {
+    stop_is_told_ = true;
+    note_other_wish();
+    stop();
+  } else if (ranks_->wish && !stop_is_told_.exchange(true)) {
+    ranks_->wire->put(asked, "");
+  }
+} catch (...) {  // of a process that is gone the wire's own threads tell
+}
+
+// The signal of another process alone, of which nothing has been said here.
+void Session::note_other_wish() {
+  const bool knows = ranks_->wish || (options_.signal && options_.signal() != 0);
+  if (ranks_->world.rank > 0 || knows || options_.seconds > 0) return;
+  if (!other_wish_is_told_.exchange(true)) tell("stopping: another process was asked to end");
 }
 
 // After the run: what each rank counted, and what rank 0 alone keeps.
@@ -177,7 +199,7 @@ void Session::gather_ends(Outcome& outcome) {
   }
   for (const auto& [i, node] : parted_) node->hand_over(at_end);
   unite_states(kept_nodes(Keeps::all, outcome.position), at_end);
-  ended_by_ = options_.signal ? options_.signal() : 0;
+  if (options_.signal) ended_by_ = options_.signal();
   of_others_ = told(*ranks_, "end",
                     {{"samples", samples_json(*plan_, *scheduler_)},
                      {"profile", profile()},
@@ -317,6 +339,7 @@ bool Session::between(const Turn& ended, std::size_t position) {
   const bool epoch_over =
       position >= sequence.size() || sequence[position].train_epoch != ended.train_epoch;
   const bool wished = ends_by_agreement() && any_wish(*ranks_);
+  if (wished) note_other_wish();
   const Resume here{position, 0};
   const auto save_in_time = [&] {
     prepare_save(Keeps::updaters, here);

@@ -76,6 +76,9 @@ class Session final : public RunEvents {
 
   Outcome run();
   void stop() noexcept;  // a cut; signal-safe
+  // To be asked now and then: of processes without steps to agree on, one that is stopped tells the
+  // others.
+  void stop_with_others() noexcept;
   int exit_code(const Outcome& outcome) const;
   int ended_by() const { return ended_by_; }  // the signal that some process got, or 0
   // Whether a resumed run was at its end already, so that what stands in its folder is the result.
@@ -119,6 +122,7 @@ class Session final : public RunEvents {
   void require_same_run();
   void open_all();
   bool ends_by_agreement() const;
+  void note_other_wish();
   void lost(const std::string& who);
   [[noreturn]] void end_at_once(const Outcome& outcome, Exit exit);
   void gather_ends(Outcome& outcome);
@@ -198,6 +202,8 @@ class Session final : public RunEvents {
   std::optional<double> best_kept_;  // the metric of checkpoints/best
   std::atomic<bool> stopped_by_rule_{false};
   std::once_flag ended_;  // and the folder says how
+  std::atomic<bool> stop_is_told_{false}, other_wish_is_told_{false};
+  std::atomic<bool> is_over_{false};  // and nothing more to stop
 
   mutable std::mutex mutex_;  // what follows
   std::map<std::string, Metric> metrics_;

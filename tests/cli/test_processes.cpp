@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/campaign.h"
+#include "tests/cli/device_training.h"
 #include "tests/cli/nii.h"
 #include "tests/cli/tiny_training.h"
 
@@ -36,6 +37,10 @@ struct Sharded : TinyTraining {
   explicit Sharded(const json& graph = sharded_graph()) { folder.write("g.json", graph.dump(1)); }
   // Weights, metrics and samples.
   std::string result(const std::string& name) const {
+    return trained(name) + json_of(name + "/summary.json").value("samples", json()).dump();
+  }
+  // Weights and metrics, which a run has that was cut and gone on with.
+  std::string trained(const std::string& name) const {
     const json s = json_of(name + "/summary.json");
     std::istringstream lines(folder.read(name + "/metrics.jsonl"));
     // When a metric beside the turns is told depends on timing, in one process too.
@@ -43,8 +48,7 @@ struct Sharded : TinyTraining {
     for (std::string line; std::getline(lines, line);) all.insert(line);
     std::string told;
     for (const auto& line : all) told += line + "\n";
-    return s.value("weights_sha256", "none") + s.value("metrics", json()).dump() +
-           s.value("samples", json()).dump() + told;
+    return s.value("weights_sha256", "none") + s.value("metrics", json()).dump() + told;
   }
 };
 
@@ -92,6 +96,7 @@ void check_cut_and_resumed(const Sharded& t, const std::string& log, const std::
                  " r/metrics.jsonl; do sleep 0.01; done\n"
                  "kill -TERM $all\nwait $all\necho code $?");
   CHECK_MESSAGE(contains(cut.out, "code 143"), cut.out, cut.err);
+  CHECK_MESSAGE(count(cut.err, "stopping") == 1, cut.err);
   CHECK(t.json_of("r/summary.json").at("status") == "cut");
   REQUIRE(shell::run(t.in_folder + "$SLUICE run --quiet --resume r").code == 0);
   CHECK(t.weights("r") == t.weights(whole));
@@ -710,6 +715,126 @@ TEST_CASE("a rank that is killed ends the others at once, and a resume gives the
   MESSAGE(killed << " ranks killed; the others ended within " << longest << " ms");
 }
 
+namespace {
+
+// Kills a run with -9 once it has a checkpoint within an epoch; whether it was still going on.
+bool is_killed_within_epoch(const TinyTraining& t, const std::string& command,
+                            const std::string& out) {
+  const std::string last = out + "/checkpoints/last/state.json";
+  const auto r = shell::run(t.in_folder + command + " --out " + out +
+                            " & all=$!\nuntil grep -qs '\"batch\": [1-9]' " + last +
+                            " || ! kill -0 $all 2>/dev/null; do sleep 0.01; done\nkill -9 $all\n"
+                            "wait $all\necho code $?\nflock -w 20 " +
+                            out + "/.lock true");
+  INFO(r.err);
+  const json kept = t.json_of(last);
+  CHECK(kept.contains("state"));
+  MESSAGE(out << ": " << kept.at("state").value("batch", 0) << " packets of the epoch are done");
+  return contains(r.out, "code 137");
+}
+
+const std::string often = " --set +run.checkpoint.every_s=1e-9";
+
+}  // namespace
+
+TEST_CASE("processes killed behind a checkpoint within an epoch go on to the same bits") {
+  json g = sharded_graph();
+  g["nodes"]["train"]["num_samples"] = 43;
+  const Sharded t(g);
+  REQUIRE(t.run("--out whole").code == 0);
+  for (const std::string processes : {"1", "3"}) {  // nor do checkpoints change the run itself
+    const auto saved = t.run("--overwrite --out saved --processes " + processes + often);
+    CHECK_MESSAGE(saved.code == 0, saved.err);
+    CHECK(t.result("saved") == t.result("whole"));
+  }
+  const std::vector<std::pair<std::string, std::string>> ways{{"3", "1"}, {"1", "2"}, {"2", "3"}};
+  int killed = 0;
+  for (campaign::Cases cases("kills_within_epochs", 3, 60); cases.next();) {
+    const auto& [before, then] = ways[cases.index() % ways.size()];
+    const std::string out = "r" + std::to_string(cases.index());
+    const std::string command = "$SLUICE run g.json --quiet --processes " + before + often;
+    if (!is_killed_within_epoch(t, command, out)) continue;
+    ++killed;
+    const auto more = t.run("--resume " + out + " --processes " + then + often);
+    CHECK_MESSAGE(more.code == 0, more.err);
+    CHECK(t.trained(out) == t.trained("whole"));
+  }
+  CHECK(killed > 0);
+}
+
+TEST_CASE("one process killed behind a checkpoint within an epoch goes on to the same bits") {
+  json host = json::parse(tiny_training);
+  host["run"]["step_threads"] = 1;
+  host["nodes"]["train"]["num_samples"] = 41;
+  host["nodes"]["step"]["grad_accumulation"] = 3;
+  host["nodes"]["mean"] = {{"type", "cumulative_average"}, {"in", "loss"}, {"key", "loss"}};
+  const json device =
+      json::parse(device_training({{"channels", {2, 4}}, {"strides", {2}}}, 41, 2).dump());
+  int killed = 0;
+  for (const json& g : {host, device}) {
+    const Sharded t(g);
+    const std::string run = "SLUICE_DEVICE=simulated $SLUICE run g.json --quiet ";
+    const auto ends = [&](const std::string& words) {
+      const auto r = shell::run(t.in_folder + run + words);
+      REQUIRE_MESSAGE(r.code == 0, r.err);
+    };
+    ends("--out whole");
+    ends("--out saved" + often);
+    CHECK(t.result("saved") == t.result("whole"));
+    if (!is_killed_within_epoch(t, run + often, "r")) continue;
+    ++killed;
+    ends("--resume r" + often);
+    CHECK(t.trained("r") == t.trained("whole"));
+  }
+  CHECK(killed > 0);
+}
+
+TEST_CASE("a checkpoint's time is more than nothing, and told where it stands") {
+  const TinyTraining t;
+  const auto check = [&](const std::string& time) {
+    return shell::run(t.in_folder + "$SLUICE check g.json --set '+run.checkpoint.every_s=" + time +
+                      "'");
+  };
+  for (const std::string bad : {"0", "-1", "nan", "1e999", "often", "[1]"}) {
+    const auto r = check(bad);
+    CHECK_MESSAGE(r.code == 2, bad, "\n", r.out, r.err);
+    CHECK_MESSAGE(contains(r.err, "every_s"), r.err);
+  }
+  CHECK(check("null").code == 0);
+  CHECK(check("0.5").code == 0);
+}
+
+TEST_CASE("a run that is gone on with knows what each process found bad") {
+  json g = sharded_graph();
+  g["nodes"]["files"] = {{"type", "file_patterns"},
+                         {"root", "data"},
+                         {"patterns", {{"image", "*_i.nii"}, {"label", "*_l.nii"}}}};
+  g["nodes"]["train"] = {{"type", "load_image"}, {"in", "files"}, {"on_error", "quarantine"}};
+  const Sharded t(g);
+  const auto image = [&](char name) {
+    return (t.folder.path / "data" / std::string(1, name)).string() + "_i.nii";
+  };
+  fs::create_directories(t.folder.path / "data");
+  for (char name = 'a'; name <= 'm'; ++name)
+    nii::write_pair(image(name),
+                    (t.folder.path / "data" / std::string(1, name)).string() + "_l.nii",
+                    {16, 16, 16}, {1, 1, 1});
+  const std::string bad = "cdeh";  // the last two of each batch's four shards, which rank 1 has
+  for (const char name : bad) {
+    fs::rename(image(name), image(name) + ".whole");
+    std::ofstream(image(name)) << "no image";
+  }
+  REQUIRE(t.run("--set run.epochs=1 --processes 2 --out r").code == 0);
+  CHECK(count(t.folder.read("r/quarantine.jsonl"), "\n") == 4);
+  for (const char name : bad) fs::rename(image(name) + ".whole", image(name));
+  fs::copy(t.folder.path / "r", t.folder.path / "s", fs::copy_options::recursive);
+  const auto more = t.run("--set +run.max_bad=3 --resume r");
+  CHECK(more.code == 3);
+  CHECK_MESSAGE(contains(more.err, "more than the 3 allowed"), more.err);
+  const auto all = t.run("--set +run.max_bad=4 --resume s --processes 2");
+  CHECK_MESSAGE(all.code == 0, all.err);
+}
+
 TEST_CASE("a rank that hangs is named, also the first one, which serves the others' messages") {
   const Sharded t;
   for (const std::string victim : {"0", "1"}) {
@@ -736,10 +861,62 @@ TEST_CASE("a second run at a port that is taken leaves the first one alone") {
                                  " & mine=$!\nwhile ! [ -e r/metrics.jsonl ]; do sleep 0.05; done\n"
                                  "$SLUICE run g.json --quiet --no-out; echo second $?\n"
                                  "kill -TERM $mine\nwait $mine");
-  CHECK_MESSAGE(both.code == 0, both.err);
+  CHECK_MESSAGE(both.code == 143, both.err);
   CHECK_MESSAGE(contains(both.out, "second 9"), both.out);
   CHECK_MESSAGE(contains(both.err, "rank 1 is there already"), both.err);
   CHECK(t.json_of("r/summary.json").at("status") == "cut");
+}
+
+TEST_CASE("a signal to one process ends all with its code, and is said once") {
+  const auto check = [](const json& graph, const std::string& begun) {
+    const Sharded t(graph);
+    const std::string run = "$SLUICE run g.json --quiet --out r --set run.epochs=100000";
+    for (const bool first : {false, true}) {
+      const std::string signalled = run + " & mine=$!\nuntil " + begun +
+                                    "; do sleep 0.05; done\nkill -USR1 $mine\nwait $mine";
+      const auto both = first ? as_ranks(t, signalled, run) : as_ranks(t, run, signalled);
+      CHECK_MESSAGE(both.code == 138, both.err);
+      CHECK_MESSAGE(contains(both.out, "other 138"), both.out, both.err);
+      CHECK_MESSAGE(count(both.err, "stopping") == 1, both.err);
+      CHECK(t.json_of("r/summary.json").at("status") == "cut");
+      fs::remove_all(t.folder.path / "r");
+    }
+  };
+  check(sharded_graph(), "grep -qs step.loss r/metrics.jsonl");
+  json predicts = sharded_graph();  // no steps to agree on
+  for (const char* name : {"train", "flip", "noise", "batch", "fwd", "loss", "step", "mean"})
+    predicts["nodes"].erase(name);
+  predicts["nodes"]["val"].erase("after");
+  check(predicts, "[ -e r/graph.dot ]");
+}
+
+TEST_CASE("a killed launcher leaves no process behind") {
+  const Sharded t;
+  const std::string run = "$SLUICE run g.json --quiet --out r --set run.epochs=100000",
+                    begun = "until grep -qs step.loss r/metrics.jsonl; do sleep 0.05; done\n",
+                    gone =
+                        "alive() { for p in $all; do "
+                        "state=$(sed 's/.*) //; s/ .*//' /proc/$p/stat 2>/dev/null)\n"
+                        "[ -n \"$state\" ] && [ \"$state\" != Z ] && return 0; done; return 1; }\n"
+                        "for i in $(seq 300); do alive || break; sleep 0.1; done\n"
+                        "alive || echo gone\n";
+  const auto own = shell::run(t.in_folder + run + " --processes 3 & launcher=$!\n" + begun +
+                              "all=$(pgrep -P $launcher)\nkill -9 $launcher\n" + gone);
+  CHECK_MESSAGE(contains(own.out, "gone"), own.out, own.err);
+  fs::remove_all(t.folder.path / "r");
+  // Another one's processes end as if it had asked for it, with a checkpoint.
+  t.folder.write("launch",
+                 "for r in 0 1; do\n"
+                 "OMPI_COMM_WORLD_RANK=$r OMPI_COMM_WORLD_LOCAL_RANK=$r " +
+                     run + " & echo $! >> pids\ndone\nwait\n");
+  const auto other =
+      shell::run(t.in_folder +
+                 "export SLUICE OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2\n"
+                 "export MASTER_PORT=$((20000 + $$ % 10000))\nbash launch & launcher=$!\n" +
+                 begun + "all=$(cat pids)\nkill -9 $launcher\n" + gone);
+  CHECK_MESSAGE(contains(other.out, "gone"), other.out, other.err);
+  CHECK(t.json_of("r/summary.json").at("status") == "cut");
+  CHECK(fs::exists(t.folder.path / "r/checkpoints/last/state.json"));
 }
 
 TEST_CASE("a signal ends processes of which one awaits the others' part of a metric") {

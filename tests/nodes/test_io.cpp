@@ -510,6 +510,36 @@ TEST_CASE("two nodes of a run do not write one file") {
                  "mapping.json is written by nodes.images and by nodes.answers"));
 }
 
+TEST_CASE("a checkpoint's save_image knows what other processes have written, too") {
+  TemporaryFolder folder;
+  const Json params{{"keys", "pred"}, {"output_dir", folder.path.string()}};
+  const auto named = [](const char* name) {
+    Sample s = sample_of("pred", at::ones({1, 2, 2, 2}));
+    s.name = name;
+    return s;
+  };
+  Driver first("save_image", params), second("save_image", params);
+  first.fire({named("a")}, at_index(0));
+  second.fire({named("b")}, at_index(1));
+  State of_second, both, again;
+  second.node().save(of_second);
+  first.node().merge(of_second);
+  first.node().save(both);
+  first.node().merge(of_second);
+  first.node().save(again);
+  CHECK(at::equal(both.tensors.at("written"), again.tensors.at("written")));
+  Driver resumed("save_image", params);
+  resumed.node().load(both);
+  for (const char* name : {"a", "b"}) {
+    Sample other = named(name);
+    auto meta = std::make_shared<Meta>(other.at("pred").geometry());
+    meta->path = "/d/2/image.nii.gz";
+    other.set("pred", Field(other.tensor("pred"), std::move(meta)));
+    CHECK(contains(message_of([&] { resumed.fire({other}, at_index(5)); }),
+                   "is the file of two samples"));
+  }
+}
+
 TEST_CASE("save_image refuses a file that another sample of the epoch has written") {
   TemporaryFolder folder;
   const auto made_of = [&](const char* file) {

@@ -107,6 +107,8 @@ int calibrate(const Options& options);
 // From here on, signals that ask for the end are kept until there is a run to be ended, and a
 // reader of our output that goes, or a file that may not grow, ends nothing.
 void keep_signals();
+// Of a run's processes, and the one that started them, the first says that a signal came.
+void leave_signals_to_first();
 // `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said
 // before the libraries are loaded.
 int start(const std::string& command, const Options& options);

@@ -43,9 +43,10 @@ struct Meeting {
 
 // In the child: its own process group, so that a terminal's Ctrl-C comes by way of the parent,
 // once.
-void become(int rank, int processes, const Meeting& meeting) {
+void become(int rank, int processes, pid_t launcher, const Meeting& meeting) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher) _exit(128 + SIGKILL);  // it went before that counted
   const auto set = [](const char* name, const std::string& value) {
     setenv(name, value.c_str(), 1);
   };
@@ -53,9 +54,10 @@ void become(int rank, int processes, const Meeting& meeting) {
   for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) set(name, std::to_string(processes));
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(meeting.port));
-  set("TORCHELASTIC_RUN_ID", own_job + std::to_string(getppid()));
+  set("TORCHELASTIC_RUN_ID", own_job + std::to_string(launcher));
   set("TORCHELASTIC_USE_AGENT_STORE", "False");  // of a torchrun of one process around this
   if (rank == 0) return set("SLUICE_STORE_SOCKET", std::to_string(meeting.held));
+  leave_signals_to_first();
   close(meeting.held);
   const int nothing = open("/dev/null", O_RDWR);
   dup2(nothing, 0);
@@ -64,8 +66,7 @@ void become(int rank, int processes, const Meeting& meeting) {
 
 // Each of a launcher's processes would begin a run of its own.
 void must_be_alone() {
-  const World world =
-      find_world([](const char* name) -> const char* { return std::getenv(name); }, [](auto&) {});
+  const World world = find_world(own_variable, [](auto&) {});
   if (!world.alone())
     throw Error(Exit::usage, "--processes starts the processes of a run, but this is one of " +
                                  std::to_string(world.size) + " that " + world.launcher +
@@ -112,10 +113,11 @@ std::optional<int> divide(int processes, const std::atomic<int>& signal) {
   must_be_alone();
   const Meeting meeting;
   std::vector<pid_t> children;
+  const pid_t launcher = getpid();
   for (int rank = 0; rank < processes; ++rank) {
     const pid_t child = fork();
     if (child == 0) {
-      become(rank, processes, meeting);
+      become(rank, processes, launcher, meeting);
       return std::nullopt;
     }
     if (child < 0) {
@@ -124,6 +126,7 @@ std::optional<int> divide(int processes, const std::atomic<int>& signal) {
     }
     children.push_back(child);
   }
+  leave_signals_to_first();
   close(meeting.held);
   return attend(std::move(children), signal);
 }

@@ -14,6 +14,7 @@
 
 #include "engine/base/openmp.h"
 #include "engine/base/stop_signals.h"
+#include "engine/group/world.h"
 #include "tools/cli/cli.h"
 #include "tools/runs/files.h"
 
@@ -23,17 +24,22 @@ namespace {
 namespace fs = std::filesystem;
 
 std::atomic<int> signal_number{0};
+std::atomic<bool> silent{false};
 
 // Until the runtime's stands, which does the same and knows what is on the screen.
 extern "C" void on_early_signal(int number) {
   if (signal_number.exchange(number) != 0) _exit(128 + number);
+  if (silent) return;
   static const char text[] = "\nstopping: as soon as the run has begun (again: at once)\n";
   if (write(2, text, sizeof text - 1) < 0) return;
 }
 
 }  // namespace
 
+void leave_signals_to_first() { silent = true; }
+
 void keep_signals() {
+  silent = !speaks_for_all();
   struct sigaction action {};
   action.sa_handler = on_early_signal;
   for (const int number : stop_signals)

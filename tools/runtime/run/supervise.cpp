@@ -9,6 +9,7 @@
 
 #include "engine/base/message.h"
 #include "engine/base/stop_signals.h"
+#include "engine/group/world.h"
 #include "tools/runtime/run/progress.h"
 
 namespace sluice {
@@ -17,11 +18,13 @@ namespace {
 std::atomic<int> no_signal{0};
 std::atomic<std::atomic<int>*> received{&no_signal};
 std::atomic<bool> writes_checkpoint{false};  // the run that is on, at its end
+std::atomic<bool> silent{false};
+pid_t parent = 0;  // as the process began
 
 // The first signal asks for a cut, which ends with a checkpoint; the second ends the process.
 extern "C" void on_signal(int number) {
   if (received.load()->exchange(number) != 0) _exit(128 + number);
-  if (live::Console::drawing()) return;  // then the display says it
+  if (silent || live::Console::drawing()) return;  // then another process, or the display says it
   const std::string_view text = stop_notice(writes_checkpoint);
   if (write(2, text.data(), text.size()) < 0) return;
 }
@@ -48,14 +51,23 @@ class Watch {
   }
 
   using Clock = std::chrono::steady_clock;
+  static constexpr unsigned ticks_others = 10;
+
+  // A launcher that was killed can tell its processes nothing any more.
+  bool is_left_alone() const {
+    return parent != 0 && session_.ranks().world.launched && getppid() != parent;
+  }
+
   void loop() {
     const auto begin = Clock::now();
-    while (!done_) {
+    for (unsigned tick = 0; !done_;) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       if (reads_ && session_.running()) log_.push_back(session_.running()->readings());
       const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
       const bool over = seconds_ > 0 && passed >= seconds_;
+      if (is_left_alone() && !stopping()) kill(getpid(), SIGTERM);
       if (over || stopping()) session_.stop();
+      if (++tick % ticks_others == 0) session_.stop_with_others();
       if (over && session_.running()) return;
     }
   }
@@ -75,6 +87,8 @@ bool stopping() { return signal_received() != 0; }
 
 void obey(std::atomic<int>& signal) {
   received = &signal;
+  parent = getppid();
+  silent = !speaks_for_all();
   struct sigaction action {};
   action.sa_handler = on_signal;
   for (const int number : stop_signals)
