@@ -152,6 +152,25 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
   return true;
 }
 
+// A new file, locked, and its path; -1 where there can be none. Between its making and its locking
+// somebody may take it for a dead writer's and remove it: then another one is made.
+int open_locked(const std::string& begin, fs::path& path) {
+  static std::atomic<std::uint64_t> ordinal{0};
+  while (true) {
+    path = begin + std::to_string(ordinal++);
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0) return -1;
+    const bool locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+    const int cause = locked ? EWOULDBLOCK : errno;
+    struct stat status {};
+    if (locked && ::fstat(fd, &status) == 0 && status.st_nlink > 0) return fd;
+    ::unlink(path.c_str());
+    ::close(fd);
+    errno = cause;
+    if (cause != EWOULDBLOCK) return -1;
+  }
+}
+
 // Files in "new" that nobody holds locked: their writers are dead.
 void remove_abandoned(const fs::path& folder) {
   std::error_code ignored;
@@ -313,21 +332,42 @@ CacheFolder::Figures CacheFolder::figures() const {
 }
 
 // Other processes write too: what the folder holds is counted anew now and then.
+void CacheFolder::count() {
+  ++figures_.counts;
+  total_ = pending_;  // what other threads are writing is no file yet
+  written_ = 0;
+  unused_.clear();
+  for (CachedFile& f : cached_files(folder_)) {
+    total_ += f.bytes;
+    if (f.used_ns < began_ns_ && !used_.contains(*CacheKey::from_hex(f.path.filename().string())))
+      unused_.push_back(std::move(f));
+  }
+  std::reverse(unused_.begin(), unused_.end());
+}
+
+// Until there are `bytes` of room. What somebody has used since it was counted stays.
+void CacheFolder::remove_unused(std::uint64_t bytes) {
+  for (; total_ + bytes > *budget_ && !unused_.empty(); unused_.pop_back()) {
+    const CachedFile& f = unused_.back();
+    const bool is_used = used_.contains(*CacheKey::from_hex(f.path.filename().string()));
+    struct stat status {};
+    if (is_used || ::stat(f.path.c_str(), &status) != 0 ||
+        nanoseconds(status.st_mtim) >= began_ns_ || ::unlink(f.path.c_str()) != 0)
+      continue;
+    total_ -= f.bytes;
+  }
+}
+
+// A count lists every file, so it is not made for each entry that is written.
 bool CacheFolder::make_room(std::uint64_t bytes) {
   if (!budget_) return true;
   std::lock_guard lock(mutex_);
   if (bytes > *budget_ || full_) return false;
-  if (total_ + bytes > *budget_ || written_ > *budget_ / 16) {
-    const std::vector<CachedFile> files = cached_files(folder_);
-    total_ = pending_;  // what other threads are writing is no file yet
-    written_ = 0;
-    for (const CachedFile& f : files) total_ += f.bytes;
-    for (const CachedFile& f : files) {
-      if (total_ + bytes <= *budget_) break;
-      const auto key = CacheKey::from_hex(f.path.filename().string());
-      if (f.used_ns >= began_ns_ || used_.contains(*key) || ::unlink(f.path.c_str()) != 0) continue;
-      total_ -= f.bytes;
-    }
+  if (written_ > *budget_ / 16) count();
+  remove_unused(bytes);
+  if (total_ + bytes > *budget_) {
+    count();
+    remove_unused(bytes);
     full_ = total_ + bytes > *budget_;
   }
   if (full_) return false;
@@ -369,14 +409,11 @@ bool CacheFolder::write(const CacheKey& key, const Json& header, const Parts& pa
   const std::uint64_t bytes = sizeof front + front.header_bytes + front.payload_bytes;
   if (!make_room(bytes)) return false;
 
-  static std::atomic<std::uint64_t> ordinal{0};
-  std::string name = key.hex() + '.';
-  name += std::to_string(::getpid()) + '.';
-  name += std::to_string(ordinal++);
-  const fs::path fresh = folder_ / unfinished / name;
-  const Descriptor fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  bool ok = fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
-  ok = ok && write_all(fd.get(), std::as_bytes(std::span(&front, 1)));
+  fs::path fresh;
+  const Descriptor fd(open_locked(
+      (folder_ / unfinished / (key.hex() + '.' + std::to_string(::getpid()) + '.')).string(),
+      fresh));
+  bool ok = fd && write_all(fd.get(), std::as_bytes(std::span(&front, 1)));
   for (const auto& part : rest) ok = ok && write_all(fd.get(), part);
   ok = land(fresh, file(key), bytes, ok);
   if (!ok) {

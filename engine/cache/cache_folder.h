@@ -88,6 +88,7 @@ class CacheFolder {
   struct Figures {
     std::uint64_t entries = 0, bytes = 0;  // that this process used
     std::uint64_t damaged = 0;
+    std::uint64_t counts = 0;  // of the folder's files, for its budget
   };
   Figures figures() const;
   const std::filesystem::path& path() const { return folder_; }
@@ -95,6 +96,8 @@ class CacheFolder {
  private:
   std::filesystem::path file(const CacheKey& key) const;
   bool make_room(std::uint64_t bytes);
+  void count();
+  void remove_unused(std::uint64_t bytes);
   bool land(const std::filesystem::path& fresh, const std::filesystem::path& path,
             std::uint64_t bytes, bool ok);
   void use(const CacheKey& key, std::uint64_t bytes);
@@ -105,10 +108,11 @@ class CacheFolder {
   mutable std::mutex mutex_;  // what follows
   std::set<CacheKey> used_;
   Figures figures_;
-  std::uint64_t total_ = 0;    // bytes in the folder, as far as this process knows
-  std::uint64_t written_ = 0;  // since total_ was counted
-  std::uint64_t pending_ = 0;  // of total_: being written, no file yet
-  bool full_ = false;          // nothing is left that may be removed
+  std::uint64_t total_ = 0;         // bytes in the folder, as far as this process knows
+  std::uint64_t written_ = 0;       // since total_ was counted
+  std::uint64_t pending_ = 0;       // of total_: being written, no file yet
+  std::vector<CachedFile> unused_;  // may be removed; longest unused last
+  bool full_ = false;               // nothing is left that may be removed
 };
 
 // Removes what was not used for longest until `keep` bytes are left, what was not used since

@@ -124,6 +124,21 @@ TEST_CASE("readers and writers of one folder never see anything but what was wri
   CHECK(fs::is_empty(folder.path / "new"));
 }
 
+TEST_CASE("entries are written while other processes begin to use the folder") {
+  TemporaryFolder folder;
+  std::atomic<bool> done = false;
+  std::thread others([&] {
+    while (!done) CacheFolder beginner(folder.path);
+  });
+  CacheFolder cache(folder.path);
+  int failed = 0;
+  for (std::uint64_t i = 0; i < 500; ++i)
+    failed += !cache.write({3, i}, Json::object(), {std::vector<std::byte>(100)});
+  done = true;
+  others.join();
+  CHECK(failed == 0);
+}
+
 TEST_CASE("what a dead writer left is removed, and what a living one writes is not an entry") {
   TemporaryFolder folder;
   CacheFolder cache(folder.path);
@@ -161,6 +176,33 @@ TEST_CASE("pruning removes what was not used for longest, and nothing that is no
   CHECK(p.left_entries == 2);  // those that were read
   CHECK(prune_cache(folder.path, 0, {}).left_entries == 0);
   CHECK(fs::exists(folder / "00/readme"));
+}
+
+TEST_CASE("entries that take the place of older ones do not each count the whole folder") {
+  TemporaryFolder folder;
+  const std::vector<std::byte> bytes(100);
+  constexpr std::uint64_t n = 200;
+  {
+    CacheFolder before(folder.path);
+    for (std::uint64_t i = 0; i < n; ++i) {
+      REQUIRE(before.write({1, i}, Json::object(), {bytes}));
+      const timespec times[2] = {{static_cast<time_t>(1000 + i), 0},
+                                 {static_cast<time_t>(1000 + i), 0}};
+      ::utimensat(AT_FDCWD, file_of(folder.path, {1, i}).c_str(), times, 0);
+    }
+  }
+  const std::uint64_t one = cached_files(folder.path).front().bytes;
+  CacheFolder cache(folder.path, n * one);
+  REQUIRE(cache.write({2, 0}, Json::object(), {bytes}));
+  CHECK_FALSE(fs::exists(file_of(folder.path, {1, 0})));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a tick of the files' clock
+  CacheFolder other(folder.path);
+  REQUIRE(other.read({1, 1}));
+  for (std::uint64_t i = 1; i < n - 1; ++i) REQUIRE(cache.write({2, i}, Json::object(), {bytes}));
+  CHECK(other.read({1, 1}));  // what another process uses stays
+  CHECK(cached_files(folder.path).size() == n);
+  CHECK_FALSE(cache.write({2, n}, Json::object(), {bytes}));
+  CHECK(cache.figures().counts < 25);
 }
 
 TEST_CASE("a file's digest follows its bytes whatever its times say") {
