@@ -38,7 +38,8 @@ DATA = {"a": (p, y), "b": (p3, y3), "hot": (p3, hot), "one": (p[:, :1].contiguou
         # hover_net's three outputs side by side; nuclei, their distances, their types
         "nuclei": (sines([2, 7, 9, 9], 1, 2.0), torch.cat([(torch.arange(162).reshape(2, 1, 9, 9) % 4 == 1).float(),
                                                           sines([2, 2, 9, 9], 3),
-                                                          (torch.arange(162).reshape(2, 1, 9, 9) * 7 % 3).float()], 1))}
+                                                          (torch.arange(162).reshape(2, 1, 9, 9) * 7 % 3).float()], 1)),
+        "patches": (sines([2, 4, 12], 1), sines([2, 2, 4, 6], 3, 2.0))}  # of 2 x 3 pixels
 
 
 def add(name, make, data, **params):
@@ -263,6 +264,23 @@ def hover_net(nc=True, **factors):
 add("hover_net_loss", hover_net, "nuclei")
 add("hover_net_loss", hover_net, "nuclei", lambda_hv_mse=0.5, lambda_hv_mse_grad=3.0, lambda_np_ce=0.25,
     lambda_np_dice=2.0, lambda_nc_ce=0.75, lambda_nc_dice=1.5)
+
+
+# He et al. 2022; every third patch is masked.
+def masked_patch(patch_size, normalize=False):
+    def loss(x, image):
+        a, b = patch_size
+        n, c, h, w = image.shape
+        t = image.reshape(n, c, h // a, a, w // b, b).permute(0, 2, 4, 3, 5, 1).reshape(n, -1, a * b * c)
+        if normalize:
+            t = (t - t.mean(-1, keepdim=True)) / (t.var(-1, keepdim=True) + 1e-6) ** 0.5
+        mask = (torch.arange(8) % 3 == 0).float().reshape(2, 4)
+        return (((x - t) ** 2).mean(-1) * mask).sum() / mask.sum()
+    return loss
+
+
+add("masked_patch_loss", masked_patch, "patches", patch_size=[2, 3])
+add("masked_patch_loss", masked_patch, "patches", patch_size=[2, 3], normalize=True)
 
 for name, cases in files.items():
     text = json.dumps({"monai": "1.6.1", "torch": torch.__version__, "cases": cases}, indent=0)

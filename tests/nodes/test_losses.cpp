@@ -35,6 +35,7 @@ Pair inputs(const std::string& data) {
     return {sines({2, 2, 5, 4, 6}, 1, 0.4) + 0.5, sines({2, 2, 5, 4, 6}, 3, 0.4) + 0.5};
   if (data == "field") return {sines({2, 3, 4, 5, 6}, 1), {}};
   if (data == "field2") return {sines({2, 2, 5, 6}, 1), {}};
+  if (data == "patches") return {sines({2, 4, 12}, 1), sines({2, 2, 4, 6}, 3, 2)};
   if (data == "corners") {
     const auto boxes = [](int first) {
       const at::Tensor low = sines({4, 3}, first);
@@ -83,6 +84,13 @@ void set_nuclei(Sample& s, const Pair& in) {
   set("label_type", in.label.narrow(1, 3, 1));
 }
 
+// The image and which of its patches were masked.
+void set_patches(Sample& s, const Pair& in) {
+  s.set("image", Field(in.label, std::make_shared<const Meta>()));
+  const at::Tensor mask = at::arange(8).remainder(3).eq(0).to(at::kFloat).view({2, 4});
+  s.set("mask", Field(mask.to(in.label.device()), std::make_shared<const Meta>()));
+}
+
 double loss_of(const std::string& type, const Json& params, const Pair& in) {
   return drive(type, params, {batch(in.pred, in.label)})[0].tensor("loss").item<double>();
 }
@@ -90,13 +98,14 @@ double loss_of(const std::string& type, const Json& params, const Pair& in) {
 void check_loss(const std::string& type, const Json& c, bool channels_last) {
   CAPTURE(channels_last);
   auto [pred, label] = inputs(c["data"]);
-  if (channels_last && pred.dim() > 2)
+  if (channels_last && pred.dim() > 3)
     pred = pred.contiguous(pred.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
                                            : at::MemoryFormat::ChannelsLast);
   pred = on_device(pred).requires_grad_();
   label = on_device(label);
   Sample in = batch(pred, label);
   if (c["data"] == "nuclei") set_nuclei(in, {pred, label});
+  if (c["data"] == "patches") set_patches(in, {pred, label});
   const auto out = drive(type, c["params"], {in});
   CHECK(out[0].has("label") == label.defined());
   const at::Tensor loss = out[0].tensor("loss");
@@ -164,6 +173,22 @@ TEST_CASE(
   set("label_type", in.label.narrow(1, 0, 2));
   CHECK_THROWS_WITH_AS(
       loss(), "field \"label_type\" [2, 2, 9, 9] does not fit the output [2, 3, 9, 9]", DataError);
+}
+
+TEST_CASE("masked_patch_loss says what does not fit the image's patches") {
+  const Pair in = inputs("patches");
+  Sample s = batch(in.pred, in.label);
+  set_patches(s, in);
+  const auto loss = [&s](const Json& size) {
+    return drive("masked_patch_loss", {{"patch_size", size}}, {s})[0].tensor("loss");
+  };
+  CHECK_THROWS_WITH_AS(loss(2),
+                       "the output [2, 4, 12] and \"mask\" [2, 4] do not fit the patches of "
+                       "\"image\", [2, 6, 8]",
+                       DataError);
+  CHECK_THROWS_WITH_AS(loss({2, 4}),
+                       "\"image\" [2, 2, 4, 6] is no whole number of patches of [2, 4]", DataError);
+  CHECK_THROWS_WITH_AS(loss({2, 3, 2}), "patch_size has one entry or 2, found 3", Error);
 }
 
 TEST_CASE("several outputs, listed or stacked, have halving weights or those given") {
