@@ -113,6 +113,7 @@ class LayerGraph {
 };
 
 struct Layers final : ImageNetwork<Layers> {
+  static constexpr int least_axes = 1;
   struct Params : ImageNet {
     Json layers = Json::object();
     std::vector<std::string> outputs;

@@ -119,7 +119,7 @@ TEST_CASE("a TorchScript module trains, and a resume ends with its bits, dropout
   CHECK(contains(refused.err, "state.pt: is no TorchScript module"));
 }
 
-TEST_CASE("a TorchScript module may take more with defaults, and answer with a tuple") {
+TEST_CASE("a TorchScript module may take more with defaults, or signals, and answer with a tuple") {
   const TinyTraining t;
   t.folder.write("net.py", R"(
 import torch
@@ -138,6 +138,7 @@ class Pair(Net):
 torch.jit.script(Net()).save('one.pt')
 torch.jit.script(Pair()).save('pair.pt')
 torch.jit.script(Two()).save('two.pt')
+torch.jit.script(torch.nn.MaxPool1d(2)).save('signal.pt')
 )");
   if (shell::run(t.in_folder + SLUICE_PYTHON " net.py").code != 0) {
     MESSAGE("skipped: no torch");
@@ -158,4 +159,10 @@ torch.jit.script(Two()).save('two.pt')
                                "in_channels=1 out_channels=2 --in image=x.npy --out pred_1=y.npy");
   CHECK_MESSAGE(pair.code == 0, pair.err);
   CHECK(npy::read(t.folder.path / "y.npy") == std::vector<float>{2, 4, 6, 8, 10, 12, 14, 16});
+  npy::write(t.folder.path / "s.npy", {{1, 1, 4}, {1, 5, 2, 3}});
+  const auto signal = shell::run(t.in_folder +
+                                 "$SLUICE apply torchscript --param file=signal.pt spatial_dims=1 "
+                                 "in_channels=1 out_channels=1 --in image=s.npy --out pred=p.npy");
+  CHECK_MESSAGE(signal.code == 0, signal.err);
+  CHECK(npy::read(t.folder.path / "p.npy") == std::vector<float>{5, 3});
 }

@@ -141,6 +141,34 @@ TEST_CASE("layers may read what stands further down, and several outputs are in 
   CHECK_FALSE(y[0].equal(y[1]));
 }
 
+TEST_CASE("a network of layers takes signals, by PyTorch's operations") {
+  const auto net = Registry::global().make_network(
+      "layers", {{"spatial_dims", 1},
+                 {"in_channels", 2},
+                 {"out_channels", 3},
+                 {"layers",
+                  {{"conv",
+                    {{"type", "conv"},
+                     {"in", "image"},
+                     {"out_channels", 4},
+                     {"kernel_size", 5},
+                     {"strides", 2}}},
+                   {"unit", {{"type", "act"}, {"in", "conv"}, {"act", "relu"}}},
+                   {"pool", {{"type", "max_pool"}, {"in", "unit"}}},
+                   {"mean", {{"type", "global_avg_pool"}, {"in", "pool"}}},
+                   {"out", {{"type", "linear"}, {"in", "mean"}, {"out_channels", 3}}}}}});
+  net->initialise(1);
+  net->train(false);
+  CHECK(net->spatial_axes() == 1);
+  std::map<std::string, at::Tensor> w;
+  for (const auto& [name, t] : net->parameters()) w[name] = t.detach();
+  const at::Tensor x = sines({2, 2, 16}, 1);
+  const at::Tensor conv =
+      at::conv1d(x, w.at("conv.weight"), w.at("conv.bias"), at::IntArrayRef{2}, at::IntArrayRef{2});
+  const at::Tensor mean = at::max_pool1d(conv.relu(), {2}).mean(-1);
+  CHECK(at::allclose(net->forward(x), at::linear(mean, w.at("out.weight"), w.at("out.bias"))));
+}
+
 TEST_CASE("filters and the recurrent cell as layers are the functions, with their gradients") {
   const auto made = [](const Json& layers, int out, int axes,
                        const std::vector<std::string>& outputs) {
