@@ -13,7 +13,11 @@
 namespace sluice {
 namespace {
 
+#if defined(__aarch64__)
+constexpr std::array names{"none", "neon"};
+#else
 constexpr std::array names{"none", "avx2", "avx512", "avx512_bf16", "amx"};
+#endif
 
 #if defined(__x86_64__)
 // Linux gives a process the tiles' registers when it asks for them (arch/x86/xstate.rst).
@@ -33,6 +37,8 @@ CpuLevel of_machine() {
   if (avx512 && __builtin_cpu_supports("avx512bf16"))
     return may_use_tiles() ? CpuLevel::amx : CpuLevel::avx512_bf16;
   return avx512 ? CpuLevel::avx512 : CpuLevel::avx2;
+#elif defined(__aarch64__)
+  return CpuLevel::neon;
 #else
   return CpuLevel::none;
 #endif
@@ -49,6 +55,12 @@ CpuLevel cpu_level() {
 }
 
 const char* name_of(CpuLevel level) { return names.at(static_cast<std::size_t>(level)); }
+
+std::string cpu_levels() {
+  std::string all;
+  for (const char* name : names) all += (all.empty() ? "" : ", ") + std::string(name);
+  return all;
+}
 
 CpuLevel cpu_level_of(const std::string& name, CpuLevel otherwise) {
   const auto found = std::find(names.begin(), names.end(), name);

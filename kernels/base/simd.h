@@ -22,21 +22,30 @@
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 #define SLUICE_INLINE __attribute__((always_inline))
+#if defined(__x86_64__)
 #define SLUICE_AVX512 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,prefer-vector-width=512")]]
+#else
+#define SLUICE_AVX512
+#endif
 
 namespace sluice {
 
-using F8 = float __attribute__((vector_size(32)));  // as wide as x86-64-v3's registers
+// As wide as x86-64-v3's registers; on aarch64 two of NEON's 32, where x86-64-v3 has 16.
+using F8 = float __attribute__((vector_size(32)));
 using F16 = float __attribute__((vector_size(64)));
 using I16 = std::int32_t __attribute__((vector_size(64)));
 using U16 = std::uint32_t __attribute__((vector_size(64)));
 using H16 = std::uint16_t __attribute__((vector_size(32)));
 using Bf16Bits = std::uint16_t;
 
+#if defined(__x86_64__)
 inline bool has_avx512() {
   static const bool yes = cpu_level() >= CpuLevel::avx512;
   return yes;
 }
+#else
+constexpr bool has_avx512() { return false; }
+#endif
 
 template <class F>
 SLUICE_AVX512 [[gnu::noinline]] void run_wide(const F& body) {

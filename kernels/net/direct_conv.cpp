@@ -1,7 +1,9 @@
 #include "kernels/net/direct_conv.h"
 
 #include <ATen/ATen.h>
+#if defined(__x86_64__)
 #include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <bit>
@@ -321,6 +323,7 @@ struct Store {
   std::int64_t at, step;  // values from `out` on
 };
 
+#if defined(__x86_64__)
 // The bits of 16 or fewer numbers, to and from float32.
 SLUICE_AVX512 inline __m512 load_some(__mmask16 mask, const float* p) {
   return _mm512_maskz_loadu_ps(mask, p);
@@ -358,6 +361,7 @@ SLUICE_AVX512 void store_wide(const float* acc, int width, std::int64_t position
     store_some<products>(mask, s.out + s.at, v);
   }
 }
+#endif
 
 template <class T, class O>
 void store_narrow(const float* acc, int width, std::int64_t positions, int lanes, int last,
@@ -471,9 +475,13 @@ template <class T, class C>
 template <class O>
 void Gather::Block<T, C>::store_to(const Gather& g, O* out, const float* acc, std::int64_t at,
                                    std::int64_t real) const {
+#if defined(__x86_64__)
   const auto store_tile = g.products_ == Products::avx2     ? store_narrow<T, O>
                           : g.products_ == Products::avx512 ? store_wide<Products::avx512, T, O>
                                                             : store_wide<Products::pairs, T, O>;
+#else
+  constexpr auto store_tile = store_narrow<T, O>;
+#endif
   for (int b = 0; b < width; ++b) {
     const int from = (v + b) * 16;
     store_tile(acc + b * 16, width, m, std::min(16, g.lanes_ - from),

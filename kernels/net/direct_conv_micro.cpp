@@ -18,6 +18,7 @@ struct Numbers {
   }
 };
 
+#if defined(__x86_64__)
 struct Pairs {
   // In the assembler's words: an intrinsic would ask for its instruction set here already.
   template <class V>
@@ -30,6 +31,9 @@ struct Pairs {
         : "v"(weights), "m"(*reinterpret_cast<const Word*>(word)));
   }
 };
+#else
+using Pairs = Numbers;  // no level has them
+#endif
 
 // V: F16, or F8 of which two make 16 lanes. Listed: rows of one word.
 template <class V, class Product, int NY, int M, int B, bool Listed = false>

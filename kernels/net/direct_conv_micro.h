@@ -14,7 +14,7 @@ namespace sluice {
 
 // The instructions that multiply and add words.
 enum class Products {
-  avx2,    // one number a word, vectors of 8
+  avx2,    // one number a word, vectors of 8; also on aarch64, which has none of the others
   avx512,  // one number a word
   pairs,   // two bfloat16 numbers a word (AVX512_BF16)
   tiles,   // the same, by AMX where a shape fills its tiles

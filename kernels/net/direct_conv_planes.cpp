@@ -21,14 +21,17 @@ constexpr std::int64_t most_positions = 16 * 6;  // of a tile
 constexpr std::int64_t cache = 64 * 1024;        // numbers that stay in a core's second-level cache
 constexpr std::int64_t near_numbers = 5 * 1024;  // and in its first-level one
 
-// Loaded once, not again in each instruction that takes it: most loads here meet two lines.
+// Loaded once, not again in each instruction that takes it (x86's can): most loads here meet two
+// lines.
 template <class V>
 SLUICE_INLINE inline V load_once(const float* p) {
   V v = load<V>(p);
+#if defined(__x86_64__)
   if constexpr (sizeof(V) == 64)
     asm("" : "+v"(v));
   else
     asm("" : "+x"(v));
+#endif
   return v;
 }
 

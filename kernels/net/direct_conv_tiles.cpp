@@ -4,6 +4,14 @@
 #include <utility>
 
 namespace sluice {
+
+int tile_words(std::int64_t words) {
+  for (int together = 16; together >= 3; --together)
+    if (words % together == 0) return together;
+  return 0;
+}
+
+#if defined(__x86_64__)
 namespace {
 
 // The instructions, in the assembler's words: intrinsics would ask for their instruction set here.
@@ -82,12 +90,6 @@ void sum_tiles(const TileSums& t) {
 
 }  // namespace
 
-int tile_words(std::int64_t words) {
-  for (int together = 16; together >= 3; --together)
-    if (words % together == 0) return together;
-  return 0;
-}
-
 void Tiles::set_up(int m, int b, int together) {
   struct alignas(64) {
     std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -149,5 +151,10 @@ void Tiles::run(const TileSums& t) {
 Tiles::~Tiles() {
   if (m_ > 0) asm volatile("tilerelease");
 }
+#else  // no level has tiles
+void Tiles::run(const MicroTask&, int, int, int) {}
+void Tiles::run(const TileSums&) {}
+Tiles::~Tiles() = default;
+#endif
 
 }  // namespace sluice

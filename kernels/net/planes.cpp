@@ -1,6 +1,8 @@
 #include "kernels/net/planes.h"
 
+#if defined(__x86_64__)
 #include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -9,6 +11,8 @@
 #include "kernels/base/transpose.h"
 
 namespace sluice {
+
+#if defined(__x86_64__)
 namespace {
 
 constexpr std::int64_t few = 8;  // channels, up to which lanes are picked one by one
@@ -116,19 +120,24 @@ SLUICE_AVX512 void many_from_planes(const float* from, std::int64_t step, std::i
 }
 
 }  // namespace
+#endif
 
 void to_planes(const float* from, std::int64_t n, std::int64_t channels, float* to,
                std::int64_t step) {
+#if defined(__x86_64__)
   if (has_avx512())
     return (channels <= few ? few_to_planes : many_to_planes)(from, n, channels, to, step);
+#endif
   for (std::int64_t c = 0; c < channels; ++c)
     for (std::int64_t x = 0; x < n; ++x) to[c * step + x] = from[x * channels + c];
 }
 
 void from_planes(const float* from, std::int64_t step, std::int64_t values, std::int64_t channels,
                  float* to) {
+#if defined(__x86_64__)
   if (has_avx512())
     return (channels <= few ? few_from_planes : many_from_planes)(from, step, values, channels, to);
+#endif
   const std::int64_t whole = values / channels, rest = values % channels;
   for (std::int64_t c = 0; c < channels; ++c)
     for (std::int64_t x = 0; x < whole + (c < rest); ++x) to[x * channels + c] = from[c * step + x];

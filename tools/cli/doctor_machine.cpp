@@ -129,15 +129,30 @@ void look_at_loops(Findings& findings) {
   if (wanted && level != wanted) {
     f.level = Finding::Level::note;
     f.advice = "SLUICE_CPU=" + std::string(wanted) +
-               " is no level that this processor has: none, avx2, avx512, avx512_bf16, amx";
+               " is no level that this processor has: " + cpu_levels();
   } else if (wanted) {
     f.text += " (SLUICE_CPU)";
   }
   findings.push_back(std::move(f));
 }
 
+struct InstructionSet {
+  const char *name, *flag;
+};
+#if defined(__aarch64__)
+constexpr const char* flags_line = "Features";
+constexpr InstructionSet instruction_sets[] = {{"NEON", "asimd"}};
+#else
+constexpr const char* flags_line = "flags";
+constexpr InstructionSet instruction_sets[] = {{"AVX2", "avx2"},
+                                               {"FMA", "fma"},
+                                               {"AVX-512", "avx512f"},
+                                               {"AVX-512 bf16", "avx512_bf16"},
+                                               {"AMX bf16", "amx_bf16"}};
+#endif
+
 void look_at_cpu(Findings& findings) {
-  const std::string flags = value_in("/proc/cpuinfo", "flags");
+  const std::string flags = value_in("/proc/cpuinfo", flags_line);
   std::string model = value_in("/proc/cpuinfo", "model name");
   if (model.empty()) model = "unknown processor";
   findings.push_back({Finding::Level::ok, "processor", model, ""});
@@ -145,17 +160,12 @@ void look_at_cpu(Findings& findings) {
 
   Json has = Json::object();
   std::string text;
-  const std::pair<const char*, const char*> sets[] = {{"AVX2", "avx2"},
-                                                      {"FMA", "fma"},
-                                                      {"AVX-512", "avx512f"},
-                                                      {"AVX-512 bf16", "avx512_bf16"},
-                                                      {"AMX bf16", "amx_bf16"}};
-  for (const auto& [name, flag] : sets) {
+  for (const auto& [name, flag] : instruction_sets) {
     has[flag] = has_word(flags, flag);
     text += (text.empty() ? "" : ", ") + std::string(name) + (has[flag] ? " yes" : " no");
   }
   Finding f{Finding::Level::ok, "instructions", text, "", has};
-  if (!has["avx2"] || !has["fma"]) {
+  if (!has.value("avx2", true) || !has.value("fma", true)) {
     f.level = Finding::Level::problem;
     f.advice = "the kernels are built for AVX2 and FMA: configure with -DSLUICE_MARCH=x86-64-v2";
   }
