@@ -242,6 +242,9 @@ timing. Move the 1:n in front of the first reader.)"},
   CodeText{"SL0417", "a follower that does not stand behind its network's updater",
 R"(A running mean takes the weights as a step has left them, so its node reads what the updater of that
 network sends on.)"},
+  CodeText{"SL0418", "checkpoints by time where training begins at several nodes",
+R"(A checkpoint within an epoch stands behind a step. Where two nodes begin training side by side, one
+may be a step ahead of the other; where one stands behind the other's updater, a batch passes both.)"},
 
   CodeText{"SL0420", "a cache behind something that changes",
 R"(A cache keeps what it saw in the first epoch. Random, 1:n, n:1 and stateful nodes give something

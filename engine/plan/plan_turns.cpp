@@ -21,6 +21,7 @@ class Turns : PlanPass {
       for (int u : plan_.turns->updaters) lone_updater(u), follower(u);
     for (std::size_t s = 0; s < plan_.streams.size(); ++s) validation(static_cast<int>(s));
     epochs();
+    if (plan_.turns && graph_.run.checkpoint_every_s) pauses();
   }
 
  private:
@@ -237,6 +238,21 @@ class Turns : PlanPass {
   void wait_for_sinks(int s) {
     for (int i = 0; i < size(); ++i)
       if (node(i).stream == s && node(i).is_sink()) plan_.turns->sinks.push_back(i);
+  }
+
+  // Of nodes side by side one may be a step ahead of the other, so no step is behind both.
+  void pauses() {
+    std::string names;
+    int begin = 0;
+    for (const PlanNode& n : plan_.nodes)
+      if (n.gate && n.takes_turns && n.training)
+        names += (begin++ == 0 ? "\"" : " and \"") + n.path() + "\"";
+    if (begin > 1)
+      diagnostics_.warning("SL0418",
+                           names + " begin training side by side, so \"every_s\" writes no checkpoint "
+                                   "before an epoch's end",
+                           Place{graph_.document, "/run/checkpoint/every_s"},
+                           "run.checkpoint.every_s", "put one network behind the other's updater");
   }
 
   void epochs() {
