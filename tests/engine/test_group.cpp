@@ -374,6 +374,26 @@ TEST_CASE("a process finds its place in the variables of its launcher") {
   CHECK_THROWS_AS(world_of(uneven), Error);
 }
 
+TEST_CASE("what a launcher's variables say of it: whether it stays, and who speaks for all") {
+  std::map<std::string, std::string> set{
+      {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}};
+  const auto variable = [&](const char* name) -> const char* {
+    const auto found = set.find(name);
+    return found == set.end() ? nullptr : found->second.c_str();
+  };
+  CHECK_FALSE(world_of(set).launched);  // a script may end before its processes do
+  set["TORCHELASTIC_RUN_ID"] = "x";
+  CHECK(world_of(set).launched);
+  CHECK(world_of({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}}).launched);
+  CHECK_FALSE(speaks_for_all(variable));
+  set["RANK"] = "0";
+  CHECK(speaks_for_all(variable));
+  set["RANK"] = "2";  // which is said as an error
+  CHECK(speaks_for_all(variable));
+  set.clear();
+  CHECK(speaks_for_all(variable));
+}
+
 TEST_CASE("a batch script of SLURM is one process, and says what may have been meant") {
   std::string said;
   CHECK(world_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "1"}}, &said)
