@@ -483,7 +483,7 @@ void Scheduler::take_over_quarantined() {
     const std::size_t stream = q.stamp.stream;
     if (stream >= first_epoch_.size() || q.stamp.epoch >= first_epoch_[stream]) continue;
     for (std::size_t i = 0; i < plan_.nodes.size(); ++i)
-      if (plan_.nodes[i].path() == q.node) bad_[i].emplace(q.item, Bad{q, Exit::data});
+      if (plan_.nodes[i].path() == q.node) bad_[i].emplace(q.item, Bad{q, Exit::data, true});
   }
 }
 
@@ -492,6 +492,21 @@ std::vector<Quarantined> Scheduler::quarantined() const {
   std::vector<Quarantined> all;
   for (const auto& of_node : bad_)
     for (const auto& [item, bad] : of_node) all.push_back(bad.what);
+  return all;
+}
+
+std::vector<Scheduler::BadCount> Scheduler::bad_counts(int stream, std::uint32_t epoch) const {
+  std::lock_guard lock(mutex_);
+  std::vector<BadCount> all;
+  for (std::size_t i = 0; i < plan_.nodes.size(); ++i) {
+    const PlanNode& n = plan_.nodes[i];
+    if (n.stream != stream || n.graph->on_error != OnError::quarantine) continue;
+    BadCount count{.node = static_cast<int>(i)};
+    count.budget = static_cast<std::int64_t>(budget_of(*n.graph, plan_.graph->run));
+    for (const auto& [item, bad] : bad_[i])
+      if (bad.what.stamp.epoch <= epoch) ++(bad.before ? count.before : count.here);
+    all.push_back(count);
+  }
   return all;
 }
 

@@ -140,6 +140,13 @@ class Scheduler {
   // flight was let go of. From any thread.
   std::vector<Reading> readings() const;
   std::vector<Quarantined> quarantined() const;  // each sample once a node, as it was first
+  // Of a stream's nodes that may quarantine: how many samples each has found bad up to this epoch,
+  // those that were known before a resume apart, and how many it may.
+  struct BadCount {
+    int node = 0;
+    std::int64_t here = 0, before = 0, budget = 0;
+  };
+  std::vector<BadCount> bad_counts(int stream, std::uint32_t epoch) const;
   std::int64_t began_ns() const { return begin_ns_; }
   // Who holds the networks that learn; nullopt without any, and when all turns have ended.
   std::optional<Turn> turn() const;
@@ -202,6 +209,7 @@ class Scheduler {
   struct Bad {
     Quarantined what;
     Exit exit;
+    bool before = false;  // the resume
   };
   std::vector<std::map<std::string, Bad>> bad_;  // by node and item, each as it was first
   std::unique_ptr<Turnstile> turnstile_;         // null where nothing trains

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <span>
 #include <thread>
 
 #include "engine/base/cause.h"
@@ -340,6 +341,7 @@ bool Session::between(const Turn& ended, std::size_t position) {
       position >= sequence.size() || sequence[position].train_epoch != ended.train_epoch;
   const bool wished = ends_by_agreement() && any_wish(*ranks_);
   if (wished) note_other_wish();
+  judge_bad_of_all(ended);
   const Resume here{position, 0};
   const auto save_in_time = [&] {
     prepare_save(Keeps::updaters, here);
@@ -369,6 +371,28 @@ bool Session::between(const Turn& ended, std::size_t position) {
   }
   if (pauses && !periodic && !best && !stop) save_in_time();
   return stop || wished;
+}
+
+// Collective: bad samples count together, whichever process finds them.
+void Session::judge_bad_of_all(const Turn& ended) {
+  if (ranks_->alone()) return;
+  const auto counts = scheduler_->bad_counts(ended.stream, ended.epoch);
+  if (counts.empty()) return;  // on all ranks
+  std::vector<std::int64_t> mine;
+  for (const auto& count : counts) mine.push_back(count.here);
+  std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(ranks_->world.size));
+  ranks_->wire->gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  for (std::size_t k = 0; k < counts.size(); ++k) {
+    std::int64_t bad = counts[k].before;
+    for (std::size_t i = k; i < all.size(); i += mine.size()) bad += all[i];
+    if (bad > counts[k].budget)
+      throw Error(Exit::data, "nodes." +
+                                  plan_->nodes[static_cast<std::size_t>(counts[k].node)].path() +
+                                  ": " + std::to_string(bad) +
+                                  " samples are bad in all processes together (more than "
+                                  "the " +
+                                  std::to_string(counts[k].budget) + " allowed)");
+  }
 }
 
 // Of rank 0, whose clock is everybody's.

@@ -123,6 +123,7 @@ class Session final : public RunEvents {
   void open_all();
   bool ends_by_agreement() const;
   void note_other_wish();
+  void judge_bad_of_all(const Turn& ended);
   void lost(const std::string& who);
   [[noreturn]] void end_at_once(const Outcome& outcome, Exit exit);
   void gather_ends(Outcome& outcome);

@@ -804,35 +804,64 @@ TEST_CASE("a checkpoint's time is more than nothing, and told where it stands") 
   CHECK(check("0.5").code == 0);
 }
 
-TEST_CASE("a run that is gone on with knows what each process found bad") {
-  json g = sharded_graph();
-  g["nodes"]["files"] = {{"type", "file_patterns"},
-                         {"root", "data"},
-                         {"patterns", {{"image", "*_i.nii"}, {"label", "*_l.nii"}}}};
-  g["nodes"]["train"] = {{"type", "load_image"}, {"in", "files"}, {"on_error", "quarantine"}};
-  const Sharded t(g);
-  const auto image = [&](char name) {
-    return (t.folder.path / "data" / std::string(1, name)).string() + "_i.nii";
-  };
-  fs::create_directories(t.folder.path / "data");
-  for (char name = 'a'; name <= 'm'; ++name)
-    nii::write_pair(image(name),
-                    (t.folder.path / "data" / std::string(1, name)).string() + "_l.nii",
-                    {16, 16, 16}, {1, 1, 1});
-  const std::string bad = "cdeh";  // the last two of each batch's four shards, which rank 1 has
-  for (const char name : bad) {
-    fs::rename(image(name), image(name) + ".whole");
-    std::ofstream(image(name)) << "no image";
+namespace {
+
+// 13 images in batches of 5, of which two processes have four shards.
+struct WithImages : Sharded {
+  WithImages() : Sharded(graph()) {
+    for (char name = 'a'; name <= 'm'; ++name)
+      nii::write_pair(file(name, 'i'), file(name, 'l'), {16, 16, 16}, {1, 1, 1});
   }
+  static json graph() {
+    json g = sharded_graph();
+    g["nodes"]["files"] = {{"type", "file_patterns"},
+                           {"root", "data"},
+                           {"patterns", {{"image", "*_i.nii"}, {"label", "*_l.nii"}}}};
+    g["nodes"]["train"] = {{"type", "load_image"}, {"in", "files"}, {"on_error", "quarantine"}};
+    return g;
+  }
+  std::string file(char name, char kind) const {
+    fs::create_directories(folder.path / "data");
+    return (folder.path / "data").string() + "/" + name + "_" + kind + ".nii";
+  }
+  void damage(const std::string& names) const {
+    for (const char name : names) {
+      fs::rename(file(name, 'i'), file(name, 'i') + ".whole");
+      std::ofstream(file(name, 'i')) << "no image";
+    }
+  }
+  void mend(const std::string& names) const {
+    for (const char name : names) fs::rename(file(name, 'i') + ".whole", file(name, 'i'));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a run that is gone on with knows what each process found bad") {
+  const WithImages t;
+  const std::string bad = "cdeh";  // all are rank 1's
+  t.damage(bad);
   REQUIRE(t.run("--set run.epochs=1 --processes 2 --out r").code == 0);
   CHECK(count(t.folder.read("r/quarantine.jsonl"), "\n") == 4);
-  for (const char name : bad) fs::rename(image(name) + ".whole", image(name));
+  t.mend(bad);
   fs::copy(t.folder.path / "r", t.folder.path / "s", fs::copy_options::recursive);
   const auto more = t.run("--set +run.max_bad=3 --resume r");
   CHECK(more.code == 3);
   CHECK_MESSAGE(contains(more.err, "more than the 3 allowed"), more.err);
   const auto all = t.run("--set +run.max_bad=4 --resume s --processes 2");
   CHECK_MESSAGE(all.code == 0, all.err);
+}
+
+TEST_CASE("a budget of bad samples is of all processes together") {
+  const WithImages t;
+  t.damage("abcd");  // two of each of two processes
+  for (const std::string processes : {"1", "2"}) {
+    const auto few = t.run("--no-out --set +run.max_bad=3 --processes " + processes);
+    CHECK_MESSAGE(few.code == 3, few.err);
+    CHECK_MESSAGE(contains(few.err, "more than the 3 allowed"), few.err);
+    const auto all = t.run("--no-out --set +run.max_bad=4 --processes " + processes);
+    CHECK_MESSAGE(all.code == 0, all.err);
+  }
 }
 
 TEST_CASE("a rank that hangs is named, also the first one, which serves the others' messages") {
