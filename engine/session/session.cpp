@@ -77,6 +77,7 @@ Outcome Session::run() {
                     [this] { return profile(false); });
   std::unique_ptr<TraceFile> trace = begin_trace();
   Outcome outcome = scheduler_->run();
+  stop_with_others();  // it may have been too short for that
   is_over_ = true;
   end_ = ProcessUse::now();
   tell_measured();
