@@ -174,13 +174,13 @@ void Session::stop() noexcept {
 
 void Session::stop_with_others() noexcept try {
   constexpr const char* asked = "stop";
-  if (ranks_->alone() || ends_by_agreement() || !running_.load() || is_over_) return;
-  if (!ranks_->wish && ranks_->wire->has(asked)) {
+  if (ranks_->alone() || ends_by_agreement() || !running_.load()) return;
+  if (ranks_->wish) {
+    if (!stop_is_told_.exchange(true)) ranks_->wire->put(asked, "");
+  } else if (!is_over_ && ranks_->wire->has(asked)) {
     stop_is_told_ = true;
     note_other_wish();
     stop();
-  } else if (ranks_->wish && !stop_is_told_.exchange(true)) {
-    ranks_->wire->put(asked, "");
   }
 } catch (...) {  // of a process that is gone the wire's own threads tell
 }
