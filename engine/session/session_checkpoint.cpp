@@ -175,10 +175,13 @@ void Session::resume() {
       metrics_[name] = {m.at("last"), m.at("best"), m.at("epoch"), m.at("best_epoch")};
     if (c.state.contains("stopping")) stopping_.load(c.state["stopping"]);
     if (const Json best = c.state.value("best_kept", Json()); !best.is_null()) best_kept_ = best;
-    for (const Json& m : c.state.value("measured", Json::array()))
-      if (const int i = graph_->find(m.at("node").get<std::string>()); i >= 0)
-        measured_.emplace_back(i,
-                               Observation{m.at("metric"), m.at("value"), 0, m.at("epoch"), true});
+    for (const Json& m : c.state.value("measured", Json::array())) {
+      const int i = graph_->find(m.at("node").get<std::string>());
+      if (i < 0) continue;
+      const std::uint32_t epoch = m.at("epoch");
+      measured_.emplace_back(i, Observation{m.at("metric"), m.at("value"), 0, epoch, true});
+      if (m.contains("step")) steps_at_end_.try_emplace(epoch, m["step"].get<std::uint64_t>());
+    }
   }
   if (const auto bad = c.optimizer.find(saved_quarantined); bad != c.optimizer.end())
     bad_before_ = quarantined_from(unpacked_json(bad->second));
@@ -381,11 +384,14 @@ void Session::save(const std::string& name, const Resume& position, Keeps which)
     metrics[key] = {
         {"last", m.last}, {"best", m.best}, {"epoch", m.epoch}, {"best_epoch", m.best_epoch}};
   Json measured = Json::array();  // and not told yet
-  for (const auto& [node, o] : measured_)
+  for (const auto& [node, o] : measured_) {
     measured.push_back({{"node", plan_->nodes[static_cast<std::size_t>(node)].path()},
                         {"epoch", o.epoch},
                         {"metric", o.name},
                         {"value", o.value}});
+    if (const auto end = steps_at_end_.find(o.epoch); end != steps_at_end_.end())
+      measured.back()["step"] = end->second;
+  }
   Json updaters = Json::object();
   for (const PlanNode& n : plan_->nodes)
     if (n.spec->access == Access::update) updaters[n.path()] = n.spec->name;
