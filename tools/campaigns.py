@@ -73,8 +73,9 @@ CAMPAIGNS = {
         *(kills(graph, 30) for graph in SMALL if graph != "lamp"),
     ),
     "rank_kills": (
-        "kill -9 of one of several processes",
+        "kill -9 of one of several processes, and of all within an epoch",
         tests("cli_tests", "a rank that is killed"),
+        tests("cli_tests", "processes killed behind a checkpoint"),
     ),
     "each_step": (
         "a cut after each of 200 steps, resumed at other threads and buffers",
@@ -101,7 +102,7 @@ CAMPAIGNS = {
     ),
     "worlds": (
         "worlds of several schedulers, against steps worked out one by one",
-        tests("engine_tests", "worlds of 1 to 5", "a world that one rank"),
+        tests("engine_tests", "worlds of 1 to 5", "a world that one rank", "a world that pauses"),
     ),
     "damaged_volumes": (
         "damaged .nii, .nii.gz, .nrrd, .mha, pictures, .npy",
