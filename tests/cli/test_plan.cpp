@@ -85,8 +85,16 @@ TEST_CASE("plan refuses what cannot be planned") {
   refused("r --ranks 0", "--ranks");
   refused("r --ranks 2 --link 3", "--link 3: want a rate such as 12.5GB/s");
   refused("r --ranks 2 --link=-1GB/s", "want a rate");
+  refused("r --ranks 2 --link infGB/s", "want a rate");
   refused("r --ranks 2 --latency 5", "--latency 5: want a time such as 5us");
   refused("g.json --profile . --ranks 2", "holds no profile.json");
+  const auto missing = t.plan("g.json --profile none --ranks 2");
+  CHECK(missing.code == 4);
+  CHECK_MESSAGE(contains(missing.err, "none: no such folder"), missing.err);
+  t.folder.write("odd/profile.json", R"({"step": [], "wall_s": 1})");
+  const auto odd = t.plan("g.json --profile odd --ranks 2");
+  CHECK(odd.code == 3);
+  CHECK_MESSAGE(contains(odd.err, "odd/profile.json: is not as a run writes it"), odd.err);
   refused("r --ranks 2 --set +run.shards=9", "has 4 items of the source to divide");
   json g = json::parse(tiny_training);
   for (const char* name : {"train", "flip", "noise", "batch", "fwd", "loss", "step", "dice"})

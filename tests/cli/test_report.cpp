@@ -162,6 +162,16 @@ TEST_CASE("a report of a run that was killed says what is missing") {
   CHECK(shell::run("$SLUICE report " + (f.path / "run").string()).code == 0);
 }
 
+TEST_CASE("a report passes over a trace that is none") {
+  Folder f;
+  write_run(f);
+  f.write("run/trace.pftrace", "no trace");
+  const auto r = shell::run("cd " + f.path.string() + " && $SLUICE report run -o r.html");
+  INFO(r.err);
+  CHECK(r.code == 0);
+  CHECK(f.read("r.html").find("trace.pftrace: when each body ran") != std::string::npos);
+}
+
 TEST_CASE("curves and overviews that nodes left stand in the report, others are passed over") {
   Folder f;
   write_run(f);

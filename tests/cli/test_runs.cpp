@@ -93,6 +93,17 @@ TEST_CASE("runs are listed with how they ended and their best figures, in any or
   CHECK(in(f, "$SLUICE runs nowhere").code == 4);
 }
 
+TEST_CASE("a metric's name does nothing to the terminal") {
+  Folder f;
+  write_run(f, "runs/a", 0.1);
+  json summary = f.summary("runs/a");
+  summary["metrics"] = {{"\x1b[31mdice.mean", {{"last", 0.5}, {"best", 0.5}}}};
+  f.write("runs/a/summary.json", summary.dump());
+  const std::string table = in(f, "$SLUICE runs").out;
+  CHECK(table.find("\\x1b[31mdice.mean") != table.npos);
+  CHECK(table.find('\x1b') == table.npos);
+}
+
 TEST_CASE("of a metric that no run has all are named that there are") {
   Folder f;
   const json value = {{"last", 1}, {"best", 1}, {"epoch", 0}, {"best_epoch", 0}};

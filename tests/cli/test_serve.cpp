@@ -10,8 +10,9 @@ using nlohmann::json;
 namespace {
 
 // Starts the server, waits until it answers, runs `clients` with $url, and ends it.
-shell::Result served(const Packaged& p, const std::string& options, const std::string& clients) {
-  return p.sh("$SLUICE serve p --port 0 " + options +
+shell::Result served(const Packaged& p, const std::string& options, const std::string& clients,
+                     const std::string& package = "p") {
+  return p.sh("$SLUICE serve " + package + " --port 0 " + options +
               " 2> log & pid=$!\n"
               "for i in $(seq 200); do grep -q 'on http' log && break; sleep 0.05; done\n"
               "url=$(sed -n 's/.* on //p' log | head -1)\n" +
@@ -118,6 +119,27 @@ TEST_CASE("what a client has to show, and what it is told") {
   CHECK(p.folder.read("none").starts_with("401 "));
   CHECK(p.folder.read("wrong").starts_with("401 "));
   CHECK(p.folder.read("right").starts_with("200 "));
+}
+
+TEST_CASE("what a client is told leaves names whole, however the package is called") {
+  const Packaged p;
+  REQUIRE(p.sh("mv p e").code == 0);
+  p.folder.write("ask.py", ask);
+  const auto r = served(p, "",
+                        "for n in a $(printf 'a%.0s' $(seq 300)); do " + python +
+                            " -c \"import sys, zipfile as z; z.ZipFile(sys.argv[1], "
+                            "'w').writestr(sys.argv[2], 'x')\" ${#n}.zip image/$n.dcm; done\n" +
+                            python + " ask.py $url/health > health\n" + python +
+                            " ask.py $url/predict 1.zip > bad\n" + python +
+                            " ask.py $url/predict 300.zip > long",
+                        "e/");
+  INFO(r.err);
+  CHECK(p.folder.read("health") == "200 {\"status\":\"ok\",\"package\":\"e\",\"waiting\":0}");
+  const std::string bad = p.folder.read("bad");
+  INFO(bad);
+  CHECK(bad.starts_with("400 graph.json:"));
+  CHECK(bad.find("image/a.dcm: is no DICOM file") != std::string::npos);
+  CHECK(p.folder.read("long") == "400 a file's name in the archive is too long\n");
 }
 
 TEST_CASE("a server that cannot serve says why") {

@@ -125,6 +125,19 @@ class SameBatches(unittest.TestCase):
         self.assertEqual(len(batch.affines["image"]), 4)
         self.assertTrue(batch.name)
 
+    def test_the_members_of_a_batch_have_their_samples_names(self):
+        names = ["1.2.840.113", "1.2.840.114", "scan.v2"]
+        nodes = {
+            "files": {"type": "file_list", "root": ".", "pattern": "*.npy"},
+            "load": {"type": "load_image", "in": "files", "keys": "image"},
+            "batch": {"type": "batch", "in": "load", "size": 3},
+        }
+        with tempfile.TemporaryDirectory() as folder, working_in(folder):
+            for name in names:
+                numpy.save(name + ".npy", numpy.zeros((1, 2, 2, 2), numpy.float32))
+            self.assertEqual([b.name for b in sluice.batches({"nodes": nodes}, "load")], names)
+            self.assertEqual([b.names for b in sluice.batches({"nodes": nodes}, "batch")], [names])
+
 
 class Resume(unittest.TestCase):
     def test_a_state_goes_on_in_the_middle_of_an_epoch(self):
@@ -257,6 +270,11 @@ class Arguments(unittest.TestCase):
         for ask in (sluice.check, sluice.dot, lambda name: sluice.batches(name, "batch")):
             with self.assertRaisesRegex(ValueError, "no UTF-8"):
                 ask(os.fsdecode(b"n\xff.json"))
+
+    def test_no_graph_at_all_is_refused(self):
+        for ask in (sluice.check, sluice.dot, lambda none: sluice.batches(none, "batch")):
+            with self.assertRaisesRegex(ValueError, "no graph"):
+                ask([])
 
     def test_the_parts_of_a_dict_stand_in_the_current_folder(self):
         part = {"in": "i", "out": "f", "nodes": {"f": {"type": "rand_flip", "in": "i", "prob": 0.5}}}
@@ -542,6 +560,15 @@ class Commands(unittest.TestCase):
             sluice.inspect("no_such_node")
         done = subprocess.run([sys.executable, "-m", "sluice", "--version"], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout.split()[0]), (0, "sluice"))
+
+    def test_names_are_whole_in_a_locale_of_ascii(self):
+        ascii_only = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        done = python(
+            "import sluice; a = {'type': 'synthetic', 'num_samples': 1};"
+            "print('\\u00fc' in sluice.dot({'name': '\\u00fc', 'nodes': {'a': a}}))",
+            env=ascii_only,
+        )
+        self.assertEqual(done.stdout, "True\n", done.stderr)
 
 
 if __name__ == "__main__":

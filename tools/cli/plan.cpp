@@ -1,6 +1,7 @@
 // `sluice plan G --ranks 8,32`: what a training step would take on so many processes
 // (engine/judge/scaling.h), from a run's profile or a short run of its own.
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -38,7 +39,7 @@ double quantity(const std::string& option, const std::string& text, std::initial
   char* end = nullptr;
   const double number = std::strtod(text.c_str(), &end);
   for (const Unit& u : all)
-    if (end != text.c_str() && number > 0 && std::strcmp(end, u.name) == 0)
+    if (end != text.c_str() && number > 0 && std::isfinite(number) && std::strcmp(end, u.name) == 0)
       return number * u.factor;
   throw Error(Exit::usage, option + " " + text + ": want " + example);
 }
@@ -102,6 +103,7 @@ Threads threads_of(const Options& o, const RunSettings& run, const Cluster& c) {
 
 Json profile_in(const fs::path& folder) {
   const Json profile = runs::read_json(folder / "profile.json");
+  if (!fs::is_directory(folder)) throw IoError(folder.string() + ": no such folder");
   if (!profile.is_object())
     throw Error(Exit::usage, folder.string() + " holds no profile.json; the run has not ended");
   return profile;
@@ -120,6 +122,15 @@ Json measured(const Options& given, const Threads& threads) {
     throw Error(static_cast<Exit>(code), std::string("the run that was to be measured ") +
                                              (code > 128 ? "was ended" : "failed"));
   return profile_in(scratch.path / "run");
+}
+
+StepCosts costs_of(const Plan& plan, const Json& profile, const Threads& threads,
+                   const fs::path& run) {
+  try {
+    return StepCosts::of(plan, profile, threads);
+  } catch (const Json::exception&) {
+    throw DataError((run / "profile.json").string() + ": is not as a run writes it");
+  }
 }
 
 // ---- the answer ---------------------------------------------------------------------------------
@@ -249,13 +260,13 @@ int plan_ranks(const Options& given) {
   const Json world = o.run.empty() ? Json() : runs::read_json(fs::path(o.run) / "summary.json");
   if (world.is_object() && world.contains("world"))
     throw Error(Exit::usage, o.run + " was a run of several processes; a profile of one is needed");
-  StepCosts costs = StepCosts::of(plan, profile, here);
+  StepCosts costs = costs_of(plan, profile, here, o.run);
   if (costs.item_s <= 0)
     throw Error(Exit::usage, (o.run.empty() ? "the measured run" : o.run) +
                                  " took no step of this graph, so nothing says what one costs" +
                                  (o.run.empty() ? ": give more --seconds" : ""));
   const Cluster cluster = cluster_of(o, costs.on_device);
-  const int had = profile.value("step_threads", here.step);
+  const int had = static_cast<int>(runs::number(profile, "step_threads", here.step));
   if (!costs.on_device && had != here.step) {
     std::cerr << "note: measured with " + std::to_string(had) + " step threads; a rank has " +
                      std::to_string(here.step) + ", and its passes are taken to scale with them\n";

@@ -341,7 +341,12 @@ Json report_data(const fs::path& folder, const std::optional<Plan>& plan) {
   data["graph"] = {{"name", graph.is_object() ? text(graph, "name") : ""},
                    {"desc", graph.is_object() ? text(graph, "desc") : ""}};
   data["graph"]["json"] = std::move(graph);
-  data["trace"] = trace_of(folder / "trace.pftrace");
+  try {
+    data["trace"] = trace_of(folder / "trace.pftrace");
+  } catch (const Error&) {
+    data["trace"] = Json();
+    data["missing"].push_back("trace.pftrace: when each body ran, which cannot be read");
+  }
   data["version"] = version;
   data["sessions"] = sessions_of(folder);
   data["quarantine"] = read_lines(folder / "quarantine.jsonl");

@@ -89,7 +89,7 @@ std::vector<std::string> shown_metrics(const Json& rows, const std::string& firs
 void print_runs(const Json& rows, const std::string& sorted_by) {
   const auto metrics = shown_metrics(rows, sorted_by);
   Rows table{{"run", "status", "started", "epochs", "steps", "time"}};
-  table[0].insert(table[0].end(), metrics.begin(), metrics.end());
+  for (const auto& name : metrics) table[0].push_back(printable(name));
   for (const Json& r : rows) {
     std::string started = field(r, "started");
     started = started.substr(0, 10) + (started.size() > 16 ? " " + started.substr(11, 5) : "");

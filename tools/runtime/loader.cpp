@@ -8,6 +8,7 @@
 
 #include "engine/base/cause.h"
 #include "engine/base/message_listener.h"
+#include "kernels/lists/data_list.h"
 #include "tools/runtime/package.h"
 #include "tools/runtime/sluice.h"
 
@@ -117,7 +118,7 @@ Json meta_of(const std::vector<MetaPtr>& members) {
       for (std::size_t row = 0; row < 4; ++row)
         affine.push_back(std::vector(m->affine.begin() + static_cast<std::ptrdiff_t>(4 * row),
                                      m->affine.begin() + static_cast<std::ptrdiff_t>(4 * row + 4)));
-    all.push_back({{"path", m->path}, {"affine", affine}});
+    all.push_back({{"path", m->path}, {"name", file_stem(m->path)}, {"affine", affine}});
   }
   return all;
 }

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -59,6 +60,7 @@ class Server {
     if (!is_package(package_))
       throw Error(Exit::usage, package_.string() +
                                    ": is no package: `sluice export RUN --package DIR` makes one");
+    place_ = fs::canonical(package_);
     if (token_.empty() && host_ != "127.0.0.1" && host_ != "localhost" && host_ != "::1")
       throw Error(Exit::usage, "--host " + host_ +
                                    ": others than this machine are served with a "
@@ -82,7 +84,7 @@ class Server {
     http_.new_task_queue = [this] { return new httplib::ThreadPool(queue_ + 4); };
     http_.Get("/health", [this](const Request&, Response& r) {
       r.set_content(Json{{"status", "ok"},
-                         {"package", package_.filename().string()},
+                         {"package", place_.filename().string()},
                          {"waiting", waiting_.load()}}
                         .dump(),
                     "application/json");
@@ -220,6 +222,7 @@ class Server {
       for (const auto& [path, entry] : zip.entries()) {
         const std::string name = fs::path(path).filename();
         if (name.empty() || name.starts_with('.') || path.starts_with("__MACOSX")) continue;
+        if (name.size() > NAME_MAX) throw Refusal{400, "a file's name in the archive is too long"};
         if (entry.bytes > left)
           throw Refusal{413, fmt::format("the archive holds more than {} bytes", max_bytes_)};
         left -= entry.bytes;
@@ -241,7 +244,7 @@ class Server {
     const std::lock_guard one_at_a_time(engine_);
     if (stopping()) throw Refusal{503, "the server is ending"};
     const auto begin = Clock::now();
-    Options o = package_run(package_, folder / "in", folder / "out");
+    Options o = package_run(place_, folder / "in", folder / "out");
     if (series)
       o.set.push_back("nodes.cases=" + Json{{"type", "file_patterns"},
                                             {"root", "@images"},
@@ -276,7 +279,7 @@ class Server {
   // Where files lie here is nothing to a client.
   std::string without(const fs::path& folder, std::string text) const {
     for (const std::string& part :
-         {(folder / "in").string() + "/", folder.string(), package_.string() + "/"})
+         {(folder / "in").string() + "/", folder.string(), place_.string() + "/"})
       for (auto at = text.find(part); at != std::string::npos; at = text.find(part))
         text.erase(at, part.size());
     return text;
@@ -299,7 +302,8 @@ class Server {
                       seconds_, all, computing_, predictions_, waiting_.load());
   }
 
-  const fs::path package_;
+  const fs::path package_;  // as it was given
+  fs::path place_;          // in full: no other text has it by chance
   const std::string host_;
   const std::int64_t queue_;
   const double timeout_s_;

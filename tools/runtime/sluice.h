@@ -31,8 +31,8 @@ const char* sluice_field(const sluice_batch*, int);
 /* Of a field, once: the tensor, whose memory lives until its deleter is called; null without an
  * error where the field holds none. */
 struct DLManagedTensor* sluice_tensor(sluice_batch*, int);
-/* {"name", "epoch", "index", "fields": {"image": [{"path": FILE, "affine": 4 rows of 4 or null}]}},
- * for each member of a batch. */
+/* {"name", "epoch", "index", "fields": {"image": [{"path": FILE, "name": that of its sample,
+ * "affine": 4 rows of 4 or null}]}}, for each member of a batch. */
 const char* sluice_meta(const sluice_batch*);
 void sluice_free(sluice_batch*);
 

@@ -32,7 +32,8 @@ class Diagnostic:
 
 
 def _run(*words, text=None):
-    done = subprocess.run([_library.binary(), *words], input=text, capture_output=True, text=True)
+    # The command writes UTF-8, whatever the locale says.
+    done = subprocess.run([_library.binary(), *words], input=text, capture_output=True, encoding="utf-8")
     if done.returncode and not done.stdout:
         raise _errors.from_json({"exit": done.returncode, "text": done.stderr.removeprefix("error: ")})
     return done

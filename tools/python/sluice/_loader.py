@@ -7,7 +7,6 @@ import json
 import logging
 import operator
 import os
-import pathlib
 import threading
 import weakref
 from collections.abc import Mapping
@@ -58,6 +57,8 @@ def overrides(settings):
 def files(graph):
     """The names of a graph's files: of one path, or a list of them."""
     names = [os.fsdecode(f) for f in (graph if isinstance(graph, (list, tuple)) else [graph])]
+    if not names:
+        raise ValueError("no graph is named")
     for name in names:
         try:
             name.encode()
@@ -131,9 +132,9 @@ class Batch(dict):
 
     @property
     def names(self):
-        for paths in self.paths.values():
-            if all(paths):
-                return [pathlib.PurePath(p).name.split(".")[0] for p in paths]
+        for members in self._meta["fields"].values():
+            if members and all(m["path"] for m in members):
+                return [m["name"] for m in members]
         return [self.name]
 
     def sha256(self):
