@@ -77,9 +77,12 @@ DataList pick(const DataList& all, const std::vector<std::size_t>& indices) {
 }  // namespace
 
 std::string file_stem(const fs::path& path) {
-  fs::path name = path.filename();
+  fs::path name = path.has_filename() ? path.filename() : path.parent_path().filename();
   if (has_ending(name, ".gz")) name = name.stem();
-  return name.stem().string();
+  const std::string ending = name.extension().string();
+  // A DICOM series or instance is often called by its UID, 1.2.840.113619.
+  const bool of_uid = ending.size() > 1 && ending.find_first_not_of("0123456789", 1) == ending.npos;
+  return (of_uid ? name : name.stem()).string();
 }
 
 Json read_json(const fs::path& path, std::uint64_t limit) {

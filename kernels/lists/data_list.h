@@ -23,7 +23,7 @@ struct DataItem {
 };
 using DataList = std::vector<DataItem>;
 
-// "a/b_001.nii.gz" -> "b_001"
+// "a/b_001.nii.gz" -> "b_001"; "series/1.2.840.7/" -> "1.2.840.7"
 std::string file_stem(const std::filesystem::path& path);
 
 // Strict JSON of at most `limit` bytes and 64 levels.

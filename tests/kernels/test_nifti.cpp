@@ -125,6 +125,8 @@ TEST_CASE("Names in capitals are names of volumes, and of a pair's halves") {
   CHECK(read_volume(folder.write("C.NII.GZ", compressed(m.bytes))).data.equal(expected));
   CHECK(contains(why_not(folder.write("D.NII.GZ", m.bytes)), "is named .gz but is not compressed"));
   CHECK(file_stem("x/C.NII.GZ") == "C");
+  for (const char* uid : {"x/1.2.840.7", "x/1.2.840.7/", "x/1.2.840.7.nii.gz", "1.2.840.7.dcm"})
+    CHECK(file_stem(uid) == "1.2.840.7");
   m.bytes[345] = 'i';
   m.put<float>(108, 0);
   const Bytes head(m.bytes.begin(), m.bytes.begin() + 348);
