@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "engine/judge/reading_log.h"
 #include "engine/judge/timeline.h"
 #include "tests/engine/toy.h"
 
@@ -87,5 +88,23 @@ TEST_CASE("a long timeline stays bounded, keeps its length and its means") {
     CHECK(length > samples * 0.1 - interval);
     CHECK(mean(j.at("nodes").at("k").at("busy")) == doctest::Approx(busy).epsilon(0.06));
     CHECK(mean(j.at("nodes").at("k").at("queue")) == doctest::Approx(queue).epsilon(0.06));
+  }
+}
+
+TEST_CASE("a log of readings knows a run's middle and end, however long it was") {
+  for (const std::int64_t n : {2, 3, 7, 8, 9, 1000, 100'000}) {
+    CAPTURE(n);
+    ReadingLog log(8);
+    std::vector<Reading> now(1);
+    for (std::int64_t i = 0; i < n; ++i) {
+      now[0].at_ns = i;
+      log.add(now);
+      REQUIRE(log.kept() < 8);
+    }
+    CHECK(log.count() == static_cast<std::size_t>(n));
+    CHECK(log.last()[0].at_ns == n - 1);
+    const std::int64_t middle = log.middle()[0].at_ns;
+    CHECK(middle <= n / 2);
+    CHECK(middle >= n / 4);
   }
 }

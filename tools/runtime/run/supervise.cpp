@@ -10,6 +10,7 @@
 #include "engine/base/message.h"
 #include "engine/base/stop_signals.h"
 #include "engine/group/world.h"
+#include "engine/judge/reading_log.h"
 #include "tools/runtime/run/progress.h"
 
 namespace sluice {
@@ -39,9 +40,8 @@ class Watch {
 
   Figures second_half() {
     end();
-    if (log_.size() < 2) return session_.figures();
-    return Figures::between(session_.plan(), session_.thread_counts(), log_[log_.size() / 2],
-                            log_.back());
+    if (log_.count() < 2) return session_.figures();
+    return Figures::between(session_.plan(), session_.thread_counts(), log_.middle(), log_.last());
   }
 
  private:
@@ -62,7 +62,7 @@ class Watch {
     const auto begin = Clock::now();
     for (unsigned tick = 0; !done_;) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      if (reads_ && session_.running()) log_.push_back(session_.running()->readings());
+      if (reads_ && session_.running()) log_.add(session_.running()->readings());
       const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
       const bool over = seconds_ > 0 && passed >= seconds_;
       if (is_left_alone() && !stopping()) kill(getpid(), SIGTERM);
@@ -75,7 +75,7 @@ class Watch {
   Session& session_;
   const double seconds_;
   const bool reads_;
-  std::vector<std::vector<Reading>> log_;
+  ReadingLog log_;
   std::atomic<bool> done_{false};
   std::thread thread_;
 };
