@@ -201,15 +201,16 @@ std::uint64_t sent_at(const TraceData& data, const std::vector<std::size_t>& lif
   return same_child && !gathers ? same_child : last;
 }
 
-// As ready_at(), for a body of whoever stands in `node`'s place.
+// As ready_at(), for a body of whoever stands in `node`'s place. `seen`: the nodes that were asked
+// about; each is once, also where a damaged file has them in a circle.
 std::uint64_t sent_to(const TraceData& data, const std::vector<std::size_t>& life,
-                      const std::string& node, const TraceSlice& to) {
+                      const std::string& node, const TraceSlice& to, std::set<std::string>& seen) {
   const auto inputs = data.inputs.find(node);
-  if (inputs == data.inputs.end()) return 0;
+  if (inputs == data.inputs.end() || !seen.insert(node).second) return 0;
   std::uint64_t ready = 0;
   for (const std::string& input : inputs->second) {
     const std::uint64_t sent = sent_at(data, life, input, to);
-    ready = std::max(ready, sent ? sent : sent_to(data, life, input, to));  // a cache had it
+    ready = std::max(ready, sent ? sent : sent_to(data, life, input, to, seen));  // a cache had it
   }
   return ready;
 }
@@ -218,7 +219,8 @@ std::uint64_t sent_to(const TraceData& data, const std::vector<std::size_t>& lif
 
 std::uint64_t ready_at(const TraceData& data, const std::vector<std::size_t>& life,
                        const TraceSlice& slice) {
-  const std::uint64_t ready = slice.in.empty() ? sent_to(data, life, slice.name, slice) : 0;
+  std::set<std::string> seen;
+  const std::uint64_t ready = slice.in.empty() ? sent_to(data, life, slice.name, slice, seen) : 0;
   return ready ? ready : slice.begin;
 }
 

@@ -271,6 +271,24 @@ TEST_CASE("what waits at a fork waits from the end of the node that it reads") {
   CHECK(ready == std::vector<std::uint64_t>{10, 20, 40, 40});
 }
 
+TEST_CASE("what waits is found where nodes read each other in a circle, or by many ways") {
+  TraceData data;
+  data.inputs["a"] = {"b"};
+  data.inputs["b"] = {"a"};
+  const auto name = [](int i) { return "n" + std::to_string(i); };
+  for (int i = 0; i < 60; ++i) data.inputs[name(i)] = {name(i + 1), name(i + 1)};
+  TraceSlice first, last;
+  first.name = name(60);
+  first.begin = 1;
+  first.end = 2;
+  last.name = name(0);
+  last.begin = 5;
+  data.slices = {first, last};
+  CHECK(ready_at(data, {0, 1}, last) == 2);
+  last.name = "a";
+  CHECK(ready_at(data, {0, 1}, last) == 5);
+}
+
 TEST_CASE("a full ring drops what is new and counts it, and what is kept is in order") {
   EventRings rings(8);
   rings.start();
