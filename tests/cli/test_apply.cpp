@@ -222,6 +222,8 @@ TEST_CASE("apply numbers the samples of a 1:n node, and asks for it") {
   CHECK(one.err.find("3 samples come out; {}") != std::string::npos);
   CHECK(one.err.find("--out image=c_{}.npy") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(w.in("c.npy")));
+  CHECK(w.apply(crop + "--out image=of/c.nii").err.find("--out image=of/c_{}.nii\n") !=
+        std::string::npos);
   REQUIRE(w.apply(crop + "--out image=c_{}.npy label=d_{}.nii.gz").code == 0);
   for (const char* name : {"c_0.npy", "c_1.npy", "c_2.npy", "d_0.nii.gz", "d_2.nii.gz"})
     CHECK(std::filesystem::exists(w.in(name)));
@@ -346,6 +348,9 @@ TEST_CASE("apply without --out prints shape, type, range and affine of what come
   npy::write(w.in("a.npy"), {{1, 2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7.5F}});
   const std::string flip = "rand_flip --in image=a.npy --param prob=1 spatial_axis=0";
   CHECK(w.apply(flip).out == "image  float32 [1, 2, 2, 2], 0 to 7.5, no affine\n");
+  npy::write(w.in("n.npy"), {{1, 1, 1, 1}, {-std::nanf("")}});
+  CHECK(w.apply("rand_flip --in image=n.npy").out ==
+        "image  float32 [1, 1, 1, 1], nan to nan, no affine\n");
   w.folder.write("a.npy.json", R"({"affine": [[2,0,0,5],[0,3,0,0],[0,0,4,0],[0,0,0,1]]})");
   CHECK(w.apply(flip).out ==
         "image  float32 [1, 2, 2, 2], 0 to 7.5, affine [[-2, 0, 0, 7], [0, 3, 0, 0], "

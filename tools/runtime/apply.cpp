@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <utility>
 
@@ -80,12 +81,14 @@ void check_targets(const Result& result, const std::vector<FieldFile>& targets) 
       if (!s.has(t.key))
         throw Error(Exit::usage, "--out " + t.key + "=" + t.file + ": no such field comes out; " +
                                      "there are " + keys_of(s));
-    if (n > 1 && t.file.find("{}") == std::string::npos)
-      throw Error(Exit::usage, std::to_string(n) +
-                                   " samples come out; {} in the file's name "
-                                   "numbers them: --out " +
-                                   shell_word(t.key + "=" + file_stem(t.file)) + "_{}" +
-                                   (is_npy(t.file) ? ".npy" : ".nii.gz"));
+    if (n == 1 || t.file.find("{}") != std::string::npos) continue;
+    const std::filesystem::path given = t.file;
+    const std::string stem = file_stem(given),
+                      ending = given.filename().string().substr(stem.size());
+    throw Error(Exit::usage, std::to_string(n) +
+                                 " samples come out; {} in the file's name numbers them: --out " +
+                                 shell_word(t.key + "=" + (given.parent_path() / stem).string()) +
+                                 "_{}" + ending);
   }
 }
 

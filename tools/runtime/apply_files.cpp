@@ -143,8 +143,12 @@ Json described(const std::vector<Sample>& samples) {
                 {"most", nullptr},
                 {"affine", nullptr}};
       if (t.numel() > 0) {
-        j["least"] = t.min().item<double>();
-        j["most"] = t.max().item<double>();
+        const auto number = [](const at::Tensor& value) {
+          const auto v = value.item<double>();
+          return std::isnan(v) ? std::nan("") : v;  // never "-nan"
+        };
+        j["least"] = number(t.min());
+        j["most"] = number(t.max());
       }
       const Meta& meta = field.geometry();
       for (std::size_t i = 0; meta.has_affine && i < 16; i += 4) {
