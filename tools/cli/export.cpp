@@ -48,7 +48,7 @@ int serve(const Options& o) {
                          {"host", o.host},
                          {"port", o.port},
                          {"queue", o.queue},
-                         {"max_bytes", o.budget.value_or(std::uint64_t{1} << 30)},
+                         {"max_bytes", o.budget.value_or(1'000'000'000)},
                          {"timeout_s", o.timeout}});
 }
 

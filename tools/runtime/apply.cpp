@@ -81,7 +81,7 @@ void check_targets(const Result& result, const std::vector<FieldFile>& targets) 
       if (!s.has(t.key))
         throw Error(Exit::usage, "--out " + t.key + "=" + t.file + ": no such field comes out; " +
                                      "there are " + keys_of(s));
-    if (n == 1 || t.file.find("{}") != std::string::npos) continue;
+    if (n <= 1 || t.file.find("{}") != std::string::npos) continue;
     const std::filesystem::path given = t.file;
     const std::string stem = file_stem(given),
                       ending = given.filename().string().substr(stem.size());
