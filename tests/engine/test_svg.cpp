@@ -1,18 +1,30 @@
 // Pictures without Graphviz: where boxes stand, and what is written of them.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
 
 #include "engine/base/error.h"
+#include "engine/judge/dot_reader.h"
+#include "engine/judge/label.h"
 #include "engine/judge/layered.h"
 #include "engine/judge/svg.h"
 
 using namespace sluice;
 
 namespace {
+
+const std::string golden = SLUICE_SOURCE_DIR "/tests/golden/";
+
+std::string file(const std::string& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
 
 double right(const LayoutBox& b) { return b.x + b.width; }
 double bottom(const LayoutBox& b) { return b.y + b.height; }
@@ -86,10 +98,7 @@ TEST_CASE("every picture of ours can be drawn, and markup in names stays text") 
   int drawn = 0;
   for (const auto& e : std::filesystem::directory_iterator(SLUICE_SOURCE_DIR "/tests/golden")) {
     if (e.path().extension() != ".dot") continue;
-    std::ifstream in(e.path());
-    std::ostringstream text;
-    text << in.rdbuf();
-    const std::string svg = svg_of_dot(text.str());
+    const std::string svg = svg_of_dot(file(e.path()));
     INFO(e.path().string());
     CHECK(svg.find("<g id=\"node0\" class=\"node\">") != std::string::npos);
     CHECK(svg.find("nan") == std::string::npos);
@@ -103,6 +112,59 @@ TEST_CASE("every picture of ours can be drawn, and markup in names stays text") 
   CHECK(evil.find("&lt;script&gt;") != std::string::npos);
   CHECK(evil.find("&quot;onload") != std::string::npos);
   CHECK(evil.find("a&lt;b&gt;-&gt;c") != std::string::npos);
+}
+
+// With SLUICE_UPDATE_GOLDEN=1 the files are written first: look at them in a browser then.
+TEST_CASE("the pictures are those of the golden files") {
+  for (const std::string name : {"hippocampus.measured", "shapes"}) {
+    CAPTURE(name);
+    const std::string svg = svg_of_dot(file(golden + name + ".dot"));
+    if (std::getenv("SLUICE_UPDATE_GOLDEN")) std::ofstream(golden + name + ".svg") << svg;
+    CHECK(svg == file(golden + name + ".svg"));
+  }
+}
+
+TEST_CASE("letters are as wide as Helvetica's, bold ones wider, and others of a mean width") {
+  std::string all;
+  for (char c = ' '; c <= '~'; ++c) all += c;
+  const auto width = [](const std::string& text, double size = 1000, bool bold = false) {
+    return LabelRun{text, size, "", bold}.width() / 1.08;  // room for fonts that stand for it
+  };
+  CHECK(width("i") == doctest::Approx(222));
+  CHECK(width("W") == doctest::Approx(944));
+  CHECK(width("W", 10) == doctest::Approx(9.44));
+  CHECK(width("W", 1000, true) == doctest::Approx(1.07 * 944));
+  CHECK(width(all) == doctest::Approx(50'058));
+  CHECK(width("\xc3\xa4") == doctest::Approx(600));
+  CHECK(width("\x7f") == doctest::Approx(600));
+  CHECK(width("\xff") == doctest::Approx(600));
+}
+
+TEST_CASE("a label of markup is lines of text, each in its own size and colour") {
+  const Label label = read_label(
+      {"<b>a</b>&amp;&lt;&gt;&quot;&#65;&#228;&#9632;&#128512;&<br/><br/>"
+       "<font point-size=\"9\" color=\"red\">x<b>y</b></font>z<table><tr><td>t</td></tr></table>",
+       true},
+      11, "blue");
+  std::string said;
+  for (const LabelLine& line : label.lines) {
+    for (const LabelRun& r : line.runs)
+      said += r.text + " " + std::to_string(static_cast<int>(r.size)) + " " + r.color +
+              (r.bold ? " bold; " : "; ");
+    said += "\n";
+  }
+  CHECK(said ==
+        "a 11 blue bold; &<>\"A\u00e4\u25a0\U0001f600& 11 blue; \n"
+        "x 9 red; y 9 red bold; z 11 blue; \n"
+        "t 11 blue; \n");
+  CHECK(label.height() == doctest::Approx(3 * 1.15 * 11));
+  CHECK(label.width() == label.lines[0].width());
+  const Label plain = read_label({"ab\n\ncd"}, 9, "red");
+  REQUIRE(plain.lines.size() == 3);
+  CHECK(plain.lines[0].runs[0].text == "ab");
+  CHECK(plain.lines[1].runs[0].text.empty());
+  CHECK(plain.lines[2].runs[0].text == "cd");
+  CHECK(read_label({"", true}, 11, "").lines.empty());
 }
 
 TEST_CASE("a node may be called like a word of Graphviz'") {
