@@ -140,6 +140,7 @@ bool Walk::form_fits(const FieldRule& rule, FieldInfo& f, const std::string& by)
   const Form found = f.form;
   if (found == Form::any || found == rule.form || rule.form == Form::value) return true;
   if (rule.form == Form::any && (found == Form::image || found == Form::batch)) return true;
+  const std::string is = f.text(flow_.batch);
   f.form = Form::any;
   if (found == Form::record)
     error("SL0602", by,
@@ -159,8 +160,7 @@ bool Walk::form_fits(const FieldRule& rule, FieldInfo& f, const std::string& by)
     f.form = found;  // loading again is useless, not wrong
   else
     error("SL0604", by,
-          quoted(node_.path()) + " cannot take " + quoted(f.name) + ", which is " +
-              f.text(flow_.batch));
+          quoted(node_.path()) + " cannot take " + quoted(f.name) + ", which is " + is);
   return false;
 }
 
