@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
 #include <thread>
@@ -55,6 +56,41 @@ struct Traced {
 std::string text_of(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Packets as text, by the numbers of Perfetto's TracePacket: "8=1000 10=1 11{9=1 10=2}", a line
+// each. Tracks of rank 2 are "2:1000"; which flow is which stands in the order in which they are
+// met.
+std::string packets_of(const std::string& trace) {
+  std::map<std::uint64_t, std::size_t> flows;
+  const auto number = [&](const protobuf::Field& f) {
+    if (f.type == 1)
+      return "flow " + std::to_string(flows.try_emplace(f.value, flows.size()).first->second);
+    if (f.value == static_cast<std::uint64_t>(getpid())) return std::string("pid");
+    const std::string rank = f.value >> 32 ? std::to_string(f.value >> 32) + ":" : "";
+    return rank + std::to_string(f.value & 0xffffffff);
+  };
+  const std::set<std::string> messages{"/1",      "/1/11", "/1/11/4", "/1/12",   "/1/12/2",
+                                       "/1/12/3", "/1/60", "/1/60/3", "/1/60/4", "/1/60/8"};
+  const std::function<std::string(std::string_view, const std::string&)> text =
+      [&](std::string_view message, const std::string& path) {
+        std::string out;
+        protobuf::Field f;
+        for (protobuf::Reader r(message); r.next(f);) {
+          const std::string at = path + "/" + std::to_string(f.number);
+          if (path.empty()) {
+            out += "\n" + text(f.bytes, at);
+            continue;
+          }
+          out += (out.empty() ? "" : " ") + std::to_string(f.number);
+          if (messages.contains(at))
+            out += "{" + text(f.bytes, at) + "}";
+          else
+            out += "=" + (f.type == 2 ? "'" + std::string(f.bytes) + "'" : number(f));
+        }
+        return out;
+      };
+  return text(trace, "");
 }
 
 }  // namespace
@@ -139,6 +175,93 @@ TEST_CASE("a trace says of its tracks which process, threads and counters they a
   }
   CHECK(threads > 0);
   CHECK(queues == 4);
+}
+
+TEST_CASE("bodies, passes, links and counters are packets of these numbers") {
+  Builder b;
+  b.graph.name = "g";
+  const int s = b.source("s", 1);
+  const int batch = b.add("batch", batch_spec(), join_members, {{s, 0}}, {{"size", 2}});
+  const int mixed = b.add("mixed", shuffle_spec(), [](Firing&) {}, {{batch, 0}}, {{"n", 2}});
+  const int k = b.add("k", sink("k"), [](Firing&) {}, {{mixed, 0}});
+  REQUIRE(b.plan());
+  TraceEncoder encoder(*b.made, {.rank = 2, .behind_ns = 5});
+  CHECK(packets_of(encoder.take()) == R"(
+10=3 12{2{1=1 2='s'} 2{1=2 2='batch'} 2{1=3 2='mixed'} 2{1=4 2='k'} 3{1=1 2='epoch'} )"
+                                      R"(3{1=2 2='index'} 3{1=3 2='child'} 3{1=4 2='sample'} )"
+                                      R"(3{1=5 2='in'}} 13=1
+10=3 13=2 60{1=2:1 2='sluice g, rank 2' 3{1=pid}}
+10=3 13=2 60{1=2:2 2='resident memory' 5=2:1 8{3=3}}
+10=3 13=2 60{1=2:1000001 2='queue of batch' 5=2:1 8{3=2} 14='s'}
+10=3 13=2 60{1=2:1000002 2='queue of mixed' 5=2:1 8{3=2} 14='batch'}
+10=3 13=2 60{1=2:1000003 2='queue of k' 5=2:1 8{3=2} 14='mixed'})");
+  encoder.thread(0, "t", 7);
+  encoder.thread(1, "u", 8);
+  CHECK(packets_of(encoder.take()) == R"(
+10=3 13=2 60{1=2:1000 2='rank 2, t' 4{1=pid 2=7 5='rank 2, t'}}
+10=3 13=2 60{1=2:1001 2='rank 2, u' 4{1=pid 2=8 5='rank 2, u'}})");
+
+  Event e;
+  const auto made = [&](std::size_t ring) {
+    encoder.event(ring, e);
+    return packets_of(encoder.take());
+  };
+  encoder.named({s, 1, 4, "x"});
+  e.node = s;
+  e.start = 10;
+  e.end = 20;
+  e.epoch = 1;
+  e.index = 4;
+  CHECK(made(0) == R"(
+8=15 10=3 13=2 11{9=1 11=2:1000 10=1 47=flow 0 4{1=2 3=4} 4{1=4 6='x'} 4{1=1 3=1}}
+8=25 10=3 13=2 11{9=2 11=2:1000})");
+  CHECK(made(0).find("'x'") == std::string::npos);  // once a sample
+
+  e.node = batch;
+  e.kind = Event::Kind::link;
+  e.index = 2;
+  e.from_epoch = 1;
+  for (e.from_index = 4; e.from_index < 6; ++e.from_index)
+    CHECK(made(1).empty());  // they are told with the batch's body
+  e.kind = Event::Kind::body;
+  e.child = 3;
+  CHECK(made(1) == R"(
+8=15 10=3 13=2 11{9=1 11=2:1001 10=2 47=flow 0 47=flow 1 47=flow 2 4{1=2 3=2} 4{1=3 3=3} )"
+                   R"(4{1=1 3=1}}
+8=25 10=3 13=2 11{9=2 11=2:1001})");
+  CHECK(made(1).find("flow 1") == std::string::npos);  // the next one has members of its own
+
+  e.node = mixed;
+  e.kind = Event::Kind::link;
+  CHECK(made(0) == R"(
+8=15 10=3 13=2 11{9=3 11=2:1000 10=3 47=flow 0 47=flow 1})");
+  e.node = k;
+  e.kind = Event::Kind::flush;
+  CHECK(made(0) == R"(
+8=15 10=3 13=2 11{9=1 11=2:1000 10=4 4{1=1 3=1}}
+8=25 10=3 13=2 11{9=2 11=2:1000})");
+  e.kind = Event::Kind::pass;
+  e.owner = mixed;
+  CHECK(made(0) == R"(
+8=15 10=3 13=2 11{9=1 11=2:1000 10=3 47=flow 0 4{1=2 3=2} 4{1=3 3=3} 4{1=5 6='k'} 4{1=1 3=1}}
+8=25 10=3 13=2 11{9=2 11=2:1000})");
+
+  std::vector<Reading> readings(4);
+  for (std::size_t i = 0; i < readings.size(); ++i) readings[i].queue = i;
+  encoder.counters(100, readings, 4096);
+  CHECK(packets_of(encoder.take()) == R"(
+8=105 10=3 13=2 11{9=4 11=2:2 30=4096}
+8=105 10=3 13=2 11{9=4 11=2:1000001 30=1}
+8=105 10=3 13=2 11{9=4 11=2:1000002 30=2}
+8=105 10=3 13=2 11{9=4 11=2:1000003 30=3})");
+  readings[2].queue = 7;
+  encoder.counters(200, readings, 8192);  // a queue that is as it was is not said again
+  CHECK(packets_of(encoder.take()) == R"(
+8=205 10=3 13=2 11{9=4 11=2:2 30=8192}
+8=205 10=3 13=2 11{9=4 11=2:1000002 30=7})");
+  encoder.left_out(300, 12);
+  CHECK(packets_of(encoder.take()) == R"(
+8=305 10=3 13=2 11{9=3 11=2:1 23='left out: 12 events'})");
 }
 
 TEST_CASE("a trace that is cut anywhere reads up to there") {

@@ -66,6 +66,9 @@ TEST_CASE("A full lane limits, and more threads lift it up to the next limit") {
   CHECK(v.text ==
         "`load` limits: 2 of 2 io threads busy 97 %; with 4, about 82/s; next limit `fwd` at 89/s");
   CHECK(v.advice == "io threads 2 → 4 would give about 82/s");
+  CHECK(v.change == "io_threads=4");
+  CHECK(v.limits.size() == 3);  // io, step, compute
+  CHECK(v.limits.front().rate == doctest::Approx(40 / 0.97));
   c.at("fwd").starved = 0.2;
   c.busy("step", 0.5);  // then the region is full at 50/s, and three threads are enough
   CHECK(
@@ -82,11 +85,67 @@ TEST_CASE("Compute threads are not promised beyond the machine's cores") {
   CHECK(c.verdict().text ==
         "`norm` limits: 2 of 2 compute threads busy 95 %, 60 % here; with 3, about 63/s; "
         "next limit `step` at 133/s");
+  CHECK(c.verdict().change == "threads=3");
   c.figures.threads.cores = 2;
   CHECK(c.verdict().text ==
         "`norm` limits: 2 of 2 compute threads busy 95 %, 60 % here; these are all cores: it "
         "needs more of them, or less work a sample; next limit `step` at 133/s");
   CHECK(c.verdict().advice == "all 2 cores work");
+  CHECK(c.verdict().change == "free:norm");
+}
+
+TEST_CASE("As many threads are proposed as the next limit allows, and at most twice as many") {
+  Case c(training, {2, 2, 100});
+  c.busy("load", 1.0);
+  c.busy("step", 0.01);
+  const auto change = [&] { return c.verdict().change; };
+  CHECK(change() == "io_threads=4");
+  c.busy("step", 0.26);
+  CHECK(change() == "io_threads=4");
+  c.busy("step", 0.4);
+  CHECK(change() == "io_threads=3");
+  c.busy("load", 0);
+  c.busy("norm", 1.0);
+  CHECK(change() == "threads=3");
+}
+
+TEST_CASE("Where the rate is not known, more threads are promised nothing") {
+  Case c(training);
+  c.rate({"train", "step"}, 0);
+  c.busy("load", 1.9);
+  CHECK(c.verdict().text == "`load` limits: 2 of 2 io threads busy 95 %; more may lift it");
+  CHECK(c.verdict().advice == "more io threads may lift it");
+  CHECK(c.verdict().change == "io_threads=4");
+}
+
+TEST_CASE("A slow rate is told with two digits") {
+  Case c(training);
+  c.rate({"step"}, 0.25);
+  c.busy("load", 1.6);
+  c.busy("step", 0.5);
+  CHECK(c.verdict().text ==
+        "`load` limits: 2 of 2 io threads busy 80 %; with 4, about 2/s; next limit `step` at 2/s");
+  c.busy("step", 0.04);  // next to nothing is no limit
+  CHECK(c.verdict().text == "`load` limits: 2 of 2 io threads busy 80 %; with 4, about 2.5/s");
+}
+
+TEST_CASE("A node's own limit is what would have to be raised") {
+  Case c(R"({ "nodes": {
+    "s": { "type": "cases", "root": "x" },
+    "load": { "type": "load", "in": "s", "threads": 2 },
+    "copy": { "type": "to_device", "in": "load" },
+    "norm": { "type": "normalize", "in": "copy" } } })",
+         {8, 8, 8});
+  for (auto& n : c.figures.nodes) n.rate = 20;
+  c.busy("load", 1.8);
+  CHECK(c.verdict().text == "`load` limits: 2 at a time, busy 90 %");
+  CHECK(c.verdict().advice == "2 at a time");
+  CHECK(c.verdict().change == "load.threads=4");
+  c.busy("load", 0);
+  c.busy("copy", 0.8);
+  CHECK(c.verdict().text == "`copy` limits: the one copy thread is busy 80 %");
+  CHECK(c.verdict().advice == "the copy thread is busy 80 %");
+  CHECK(c.verdict().change == "free:copy");
 }
 
 TEST_CASE("A full training region limits although the data threads are stretched by it") {
@@ -98,6 +157,7 @@ TEST_CASE("A full training region limits although the data threads are stretched
   Verdict v = c.verdict();
   CHECK(v.text == "`fwd` limits: the one step thread is busy 92 %, 50 % here");
   CHECK(v.advice == "the step thread is busy 92 %");
+  CHECK(v.change == "null:model");
   c.at("fwd").starved = 0.3;  // now it waits for batches
   c.busy("step", 0.2);
   v = c.verdict();
@@ -136,6 +196,7 @@ TEST_CASE("A node that works on one packet at a time limits while its lane has r
   CHECK(c.verdict().text ==
         "`dice` limits: it works on one packet at a time, busy 98 %; next limit `load` at 40/s");
   CHECK(c.verdict().advice == "one at a time");
+  CHECK(c.verdict().change == "free:dice");
 }
 
 TEST_CASE("Credits limit where they are all out and the next segment starves") {
@@ -153,6 +214,8 @@ TEST_CASE("Credits limit where they are all out and the next segment starves") {
   CHECK(c.verdict().text ==
         "the credits of `ahead` limit: its 3 are out, it waits for one 80 % of the time, and what "
         "comes behind waits for input; a larger `size` lifts it");
+  CHECK(c.verdict().advice == "its 3 credits are out: raise size");
+  CHECK(c.verdict().change == "ahead.size=6");
   c.at("more").starved = 0.1;  // what comes behind is slow
   CHECK(c.verdict().node == -1);
   CHECK(c.verdict().text ==
