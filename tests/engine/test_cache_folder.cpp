@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <random>
 #include <thread>
 
+#include "engine/base/error.h"
 #include "engine/base/system_call.h"
+#include "engine/base/warnings.h"
 #include "engine/cache/cache_folder.h"
 #include "engine/cache/file_digests.h"
 #include "tests/campaign.h"
@@ -205,6 +208,131 @@ TEST_CASE("entries that take the place of older ones do not each count the whole
   CHECK(cache.figures().counts < 25);
 }
 
+TEST_CASE(
+    "a budget is kept: what earlier runs left gives way, oldest first, and this one's stays") {
+  TemporaryFolder folder;
+  const std::vector<std::byte> bytes(1000);
+  const auto write = [&](CacheFolder& cache, std::uint64_t i) {
+    return cache.write({i, i}, Json::object(), {bytes});
+  };
+  const auto there = [&](std::uint64_t i) { return fs::exists(file_of(folder.path, {i, i})); };
+  const auto used_at = [&](std::uint64_t i, time_t seconds) {
+    const timespec times[2] = {{seconds, 0}, {seconds, 0}};
+    ::utimensat(AT_FDCWD, file_of(folder.path, {i, i}).c_str(), times, 0);
+  };
+  constexpr std::uint64_t one = 64 + 64 + 1000;  // the front, a header of two letters, the bytes
+  {
+    CacheFolder cache(folder.path);
+    REQUIRE(write(cache, 0));
+    CHECK(cached_files(folder.path).front().bytes == one);
+    used_at(0, 1000);
+  }
+  {
+    CacheFolder cache(folder.path, 3 * one);
+    CHECK(write(cache, 1));
+    CHECK(write(cache, 2));
+    CHECK(there(0));
+    CHECK(write(cache, 3));
+    CHECK_FALSE(there(0));
+    const std::vector<std::byte> more(4 * one);
+    CHECK_FALSE(cache.write({8, 8}, Json::object(), {more}));
+    CHECK_FALSE(write(cache, 4));
+    CHECK_FALSE(write(cache, 5));
+    CHECK(cache.figures().entries == 3);
+    CHECK(cache.figures().bytes == 3 * one);
+    CHECK(cache.uses({3, 3}));
+    CHECK_FALSE(cache.uses({4, 4}));
+  }
+  used_at(1, 1001);
+  used_at(2, 1003);
+  used_at(3, 1002);
+  CacheFolder cache(folder.path, 3 * one);
+  CHECK(cache.read({1, 1}));  // so it is one of this run's
+  CHECK(cache.figures().bytes == one);
+  CHECK(write(cache, 6));
+  CHECK(there(1));
+  CHECK(there(2));
+  CHECK_FALSE(there(3));
+  CHECK(write(cache, 7));
+  CHECK_FALSE(there(2));
+  CHECK_FALSE(write(cache, 9));
+  CHECK(there(1));
+}
+
+TEST_CASE("an entry that could not be written takes nothing of the budget") {
+  TemporaryFolder folder;
+  const std::vector<std::byte> bytes(1000);
+  CacheFolder cache(folder.path, 2 * (64 + 64 + 1000));
+  const auto write = [&](std::uint64_t i) { return cache.write({i, i}, Json::object(), {bytes}); };
+  fs::remove(folder / "new");
+  forget_warnings();
+  for (std::uint64_t i = 0; i < 5; ++i) CHECK_FALSE(write(i));
+  REQUIRE(warnings().size() == 1);
+  CHECK(warnings().front() == folder.path.string() +
+                                  ": entries cannot be written (No such file or directory), so "
+                                  "their samples are computed each time");
+  forget_warnings();
+  fs::create_directory(folder / "new");
+  CHECK_FALSE(cache.write({9, 9}, {{"name", "\xff"}}, {}));  // it would come back as another
+  CHECK(write(0));
+  CHECK(write(1));
+  CHECK_FALSE(write(2));
+  CHECK(cache.figures().entries == 2);
+}
+
+TEST_CASE("an entry comes back with its header, and its bytes lie where tensors may") {
+  TemporaryFolder folder;
+  CacheFolder cache(folder.path);
+  std::mt19937 random(1);
+  for (const std::size_t size : {0, 1, 64, 2000, 3 << 20})
+    for (const std::size_t name : {1, 30, 51, 52, 53, 54, 200}) {
+      const CacheKey key{size, name};
+      std::vector<std::byte> bytes(size);
+      for (auto& b : bytes) b = static_cast<std::byte>(random());
+      const Json header = {{"name", std::string(name, 'x')}};
+      REQUIRE(cache.write(key, header, {bytes, bytes}));
+      const auto entry = cache.read(key);
+      REQUIRE(entry);
+      CHECK(entry->header == header);
+      CHECK(entry->payload.size() == 2 * size);
+      CHECK(std::equal(bytes.begin(), bytes.end(), entry->payload.begin()));
+      CHECK(std::equal(bytes.begin(), bytes.end(), entry->payload.end() - std::ssize(bytes)));
+      CHECK(reinterpret_cast<std::uintptr_t>(entry->payload.data()) % 64 == 0);
+      CHECK(read_header(file_of(folder.path, key)) == header);
+      CHECK_FALSE(read_entry(file_of(folder.path, key), {size, name + 1}));
+    }
+  CHECK_FALSE(read_header(folder.write_text("short", "sluiceC1")));
+  CHECK_FALSE(read_header(folder.write_text("other", std::string(200, 'x'))));
+  CHECK_FALSE(read_header(folder / "missing"));
+  Bytes whole = bytes_of(file_of(folder.path, {0, 200}));
+  whole.resize(100);  // within the header
+  CHECK_FALSE(read_header(folder.write("cut", whole)));
+  whole[8 + 7] = 1;  // a header of 2^56 bytes
+  CHECK_FALSE(read_header(folder.write("huge", whole)));
+}
+
+TEST_CASE("caches are kept where the user's are") {
+  const auto set = [](const char* name, const char* value) {
+    value ? ::setenv(name, value, 1) : ::unsetenv(name);
+  };
+  const char *xdg = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  const std::string old_xdg = xdg ? xdg : "", old_home = home ? home : "";
+  set("HOME", "/home/x");
+  for (const char* none : {static_cast<const char*>(nullptr), "", "relative"}) {
+    set("XDG_CACHE_HOME", none);
+    CHECK(default_cache_folder() == "/home/x/.cache/sluice");
+  }
+  set("XDG_CACHE_HOME", "/cache");
+  CHECK(default_cache_folder() == "/cache/sluice");
+  set("XDG_CACHE_HOME", nullptr);
+  for (const char* none : {static_cast<const char*>(nullptr), "", "relative"}) {
+    set("HOME", none);
+    CHECK_THROWS_AS(default_cache_folder(), Error);
+  }
+  set("XDG_CACHE_HOME", xdg ? old_xdg.c_str() : nullptr);
+  set("HOME", home ? old_home.c_str() : nullptr);
+}
+
 TEST_CASE("a file's digest follows its bytes whatever its times say") {
   TemporaryFolder folder;
   const fs::path file = folder.write_text("a", "one"), index = folder / "files.txt";
@@ -240,4 +368,45 @@ TEST_CASE("a digest is remembered for a settled file, and no damaged line is bel
   CHECK(bytes_of(index).size() == 2 * line.size());
   CHECK(FileDigests(index, true).of(alone) == digest);
   CHECK(bytes_of(index).size() == 3 * line.size());
+}
+
+TEST_CASE("a folder's digest is that of all files in it, by their names and bytes") {
+  TemporaryFolder folder;
+  folder.write_text("all/a", "one");
+  folder.write_text("all/in/b", "two");
+  FileDigests digests(folder / "files.txt", false);
+  const auto of = [&] { return digests.of((folder / "all").string()); };
+  const auto first = of();
+  REQUIRE(first);
+  fs::create_directory(folder / "all/empty");
+  CHECK(of() == first);
+  CHECK(digests.of((folder / "all/../all").string()) == first);
+  folder.write_text("all/in/b", "two!");
+  CHECK(of() != first);
+  folder.write_text("all/in/b", "two");
+  CHECK(of() == first);
+  fs::rename(folder / "all/in/b", folder / "all/in/c");
+  CHECK(of() != first);
+  fs::rename(folder / "all/in/c", folder / "all/b");
+  CHECK(of() != first);
+  fs::create_symlink(folder / "missing", folder / "all/c");
+  CHECK_FALSE(of());
+}
+
+TEST_CASE("an index of which most lines are outdated is written anew") {
+  TemporaryFolder folder;
+  const std::string alone = "/etc/passwd";
+  const fs::path index = folder / "files.txt";
+  const auto digest = FileDigests(index, false).of(alone);
+  const Bytes line = bytes_of(index);
+  const auto lines_after = [&](std::size_t lines) {
+    Bytes all;
+    for (std::size_t i = 0; i < lines; ++i) all.insert(all.end(), line.begin(), line.end());
+    overwrite(index, all);
+    CHECK(FileDigests(index, false).of(alone) == digest);
+    return bytes_of(index).size() / line.size();
+  };
+  CHECK(lines_after(101) == 101);
+  CHECK(lines_after(102) == 1);
+  CHECK(folder.files() == 1);
 }
