@@ -122,7 +122,8 @@ class Columns {
 
 struct NumberColumn {
   std::size_t at;
-  std::optional<double> otherwise;  // of an empty field
+  std::optional<double> otherwise;   // of an empty field
+  std::vector<std::string> classes;  // its texts; none: it has numbers
 };
 
 // As pandas reads it, so blanks may stand around it.
@@ -131,11 +132,18 @@ double number_in(const std::string& field, const NumberColumn& column, const Csv
   digits.remove_prefix(std::min(digits.find_first_not_of(" \t"), digits.size()));
   digits.remove_suffix(digits.size() - (digits.find_last_not_of(" \t") + 1));
   if (digits.empty() && column.otherwise) return *column.otherwise;
+  if (!column.classes.empty()) {
+    const auto found = std::find(column.classes.begin(), column.classes.end(), digits);
+    if (found != column.classes.end()) return static_cast<double>(found - column.classes.begin());
+    std::string known;
+    for (const auto& name : column.classes) known += (known.empty() ? "" : ", ") + name;
+    text.fail("\"" + field + "\" is none of the classes " + known);
+  }
   if (digits.starts_with('+')) digits.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc{} || end != digits.data() + digits.size() || !std::isfinite(value))
-    text.fail("\"" + field + "\" is no number");
+    text.fail("\"" + field + "\" is no number; \"classes\" numbers texts");
   return value;
 }
 
@@ -167,20 +175,30 @@ CsvList list_of_csv(const fs::path& file, const fs::path& root, const CsvColumns
     if (!found->is_number()) text.fail("defaults." + key + " is no number");
     return found->get<double>();
   };
+  must_be_fields(asked.classes, "classes", fields, text);
+  const auto classes = [&](const std::string& key) -> std::vector<std::string> {
+    const auto found = asked.classes.find(key);
+    if (found == asked.classes.end()) return {};
+    const bool texts = found->is_array() && !found->empty() &&
+                       std::all_of(found->begin(), found->end(),
+                                   [](const auto& name) { return name.is_string(); });
+    if (!texts) text.fail("classes." + key + " is no list of texts");
+    return found->get<std::vector<std::string>>();
+  };
   std::vector<std::size_t> paths;
   std::vector<NumberColumn> numbers;
   for (const auto& key : asked.keys) paths.push_back(columns.of(key));
   CsvList list;
   for (const auto& key : asked.values) {
     list.values.push_back({key, {}, numbers.size(), 1});
-    numbers.push_back({columns.of(key), otherwise(key)});
+    numbers.push_back({columns.of(key), otherwise(key), classes(key)});
   }
   for (const auto& [key, group] : asked.groups.items()) {
     CsvList::Value value{key, {}, numbers.size(), 0};
     std::vector<std::size_t> all;
     columns.add(group, key, 0, value.shape, all);
     value.count = all.size();
-    for (const std::size_t column : all) numbers.push_back({column, otherwise(key)});
+    for (const std::size_t column : all) numbers.push_back({column, otherwise(key), classes(key)});
     list.values.push_back(std::move(value));
   }
   for (bool more = asked.header ? text.next(row) : (row = first, true); more;

@@ -62,6 +62,8 @@ struct CsvColumns {
   std::string suffix;  // put behind each path
   // A value's or a group's number where a row's field is empty.
   nlohmann::ordered_json defaults;
+  // {"rhythm": ["sinus", "brady"]}: a value's or a group's texts, each its place in the list.
+  nlohmann::ordered_json classes;
 };
 struct CsvList {
   DataList items;

@@ -14,7 +14,7 @@ struct CsvListSource final : Node {
   struct Params : RecordParams<Fold> {
     std::string file, root, suffix;
     bool header = true;
-    Json columns, groups, defaults;
+    Json columns, groups, defaults, classes;
     std::vector<std::string> keys{"image"};
     std::vector<std::string> values;
     Params() {}  // of an aggregate with a base g++ 12 warns falsely
@@ -41,6 +41,9 @@ struct CsvListSource final : Node {
         .param("defaults", &Params::defaults,
                "{\"age\": 0}: a value's or a group's number where a row's field is empty; others "
                "must have one.")
+        .param("classes", &Params::classes,
+               "{\"sex\": [\"F\", \"M\"]}: a value's or a group's texts; each becomes its place in "
+               "the list, from 0.")
         .param("suffix", &Params::suffix, "Put behind each path: \".tif\".");
     return add_record_params<Params>(add_split_params<Params>(s))
         .lane(LaneKind::io)
@@ -51,14 +54,16 @@ struct CsvListSource final : Node {
 
   void open(const OpenContext&) override {
     const std::filesystem::path file = p.file;
-    for (const auto& [name, given] :
-         {std::pair{"columns", &p.columns}, {"groups", &p.groups}, {"defaults", &p.defaults}})
+    for (const auto& [name, given] : {std::pair{"columns", &p.columns},
+                                      {"groups", &p.groups},
+                                      {"defaults", &p.defaults},
+                                      {"classes", &p.classes}})
       if (!given->is_null() && !given->is_object())
         throw Error(Exit::usage,
                     std::string(name) + ": expected an object, found " + given->dump());
-    const CsvList all =
-        list_of_csv(file, p.root.empty() ? file.parent_path() : std::filesystem::path(p.root),
-                    {p.keys, p.values, p.groups, p.columns, p.header, p.suffix, p.defaults});
+    const CsvList all = list_of_csv(
+        file, p.root.empty() ? file.parent_path() : std::filesystem::path(p.root),
+        {p.keys, p.values, p.groups, p.columns, p.header, p.suffix, p.defaults, p.classes});
     list_ = all.items;
     for (std::size_t i = 0; i < list_.size(); ++i) list_[i].row = i;
     take_fold(list_, p);

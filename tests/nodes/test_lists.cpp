@@ -162,6 +162,42 @@ TEST_CASE("csv_list's numbers may stand between blanks, and empty fields have a 
   CHECK(all[1].tensor("at").equal(at::tensor({0.5f, 2.f})));
 }
 
+TEST_CASE("csv_list numbers the texts of a column by their place in a list") {
+  TemporaryFolder folder;
+  const auto file = [&](const std::string& text) {
+    return folder.write_text("l.csv", text).string();
+  };
+  const Json params{{"values", "rhythm"},
+                    {"groups", {{"found", {"mass", "line"}}}},
+                    {"defaults", {{"found", -1}}},
+                    {"classes", {{"rhythm", {"sinus", "brady"}}, {"found", {"no", "yes"}}}}};
+  const auto with = [&](const std::string& rows, Json more = Json::object()) {
+    Json all = params;
+    all.update(more);
+    all["file"] = file("image,rhythm,mass,line\n" + rows);
+    return all;
+  };
+  Driver source("csv_list", with("a,brady,yes,\nb, sinus ,no,yes\n"));
+  const auto all = epoch(source);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].tensor("rhythm").equal(at::scalar_tensor(1, at::kLong)));
+  CHECK(all[1].tensor("rhythm").equal(at::scalar_tensor(0, at::kLong)));
+  CHECK(all[0].tensor("found").equal(at::tensor({1, -1}, at::kLong)));
+  CHECK(all[1].tensor("found").equal(at::tensor({0, 1}, at::kLong)));
+  const auto why = [&](const Json& given) {
+    return message_of([&] { Driver("csv_list", given); });
+  };
+  CHECK(contains(why(with("a,Sinus,no,no\n")),
+                 "l.csv:2: \"Sinus\" is none of the classes sinus, brady"));
+  CHECK(contains(why(with("a,,no,no\n")), "l.csv:2: \"\" is none of the classes sinus, brady"));
+  CHECK(contains(why(with("a,sinus,no,no\n", {{"classes", {{"rhythm", "sinus"}}}})),
+                 "classes.rhythm is no list of texts"));
+  CHECK(contains(why(with("a,sinus,no,no\n", {{"classes", {{"sex", {"F", "M"}}}}})),
+                 "classes.sex: there is no such field"));
+  CHECK(contains(why(with("a,sinus,no,no\n", {{"classes", nullptr}})),
+                 "\"sinus\" is no number; \"classes\" numbers texts"));
+}
+
 TEST_CASE("file_patterns puts together what the stars stand for, and says what is alone") {
   TemporaryFolder folder;
   for (const char* name :
