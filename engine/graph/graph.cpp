@@ -435,7 +435,9 @@ const Spec& stop_spec() {
           .param("patience", &StopRule::patience,
                  "Stop once so many values in a row were no better than the best.")
           .at_least(1)
-          .param("mode", &StopRule::mode, "patience: whether more of it is better, or less.")
+          .param("mode", &StopRule::mode,
+                 "patience: whether more of it is better, or less. null: less of losses, errors "
+                 "and distances, by the metric's name or its node's type; else more.")
           .choices({"max", "min"})
           .param("min_delta", &StopRule::min_delta, "patience: better by less does not count.")
           .at_least(0)
@@ -459,7 +461,8 @@ const Spec& checkpoint_spec() {
           .at_least(1)
           .param("best", &RunSettings::checkpoint_best,
                  "\"node.metric\": its best epoch so far is kept in checkpoints/best.")
-          .param("mode", &RunSettings::checkpoint_mode, "best: whether more is better, or less.")
+          .param("mode", &RunSettings::checkpoint_mode,
+                 "best: whether more is better, or less. null: as of run.stop.")
           .choices({"max", "min"});
   return s;
 }

@@ -71,7 +71,7 @@ struct StopRule {
   std::string metric;  // "val_dice.mean"
   std::optional<double> at_least, at_most;
   std::optional<std::int64_t> patience;  // values in a row that are no better
-  std::string mode = "max";
+  std::optional<std::string> mode;       // null: as the metric is better
   double min_delta = 0;
   bool cumulative_delta = false;
   Place place;
@@ -84,7 +84,8 @@ struct RunSettings {
   std::int64_t checkpoint_every = 0;  // epochs; 0: only at the end and at a cut
   std::optional<double> checkpoint_every_s;
   std::int64_t checkpoint_keep = 3;
-  std::string checkpoint_best, checkpoint_mode = "max";  // the metric whose best epoch is kept
+  std::string checkpoint_best;                 // the metric whose best epoch is kept
+  std::optional<std::string> checkpoint_mode;  // null: as the metric is better
   Place checkpoint_best_place;
   std::int64_t max_bad = 10;  // quarantine budget of a node that sets none
   // 0: the machine's cores. --threads, --io-threads and --step-threads override.

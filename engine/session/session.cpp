@@ -270,11 +270,16 @@ std::map<std::string, double> Session::bytes_kept() const {
 }
 
 // What the graph says of this metric, else what its name or its node's type says.
-std::string Session::mode_of(const std::string& metric, const Spec& node) const {
+std::string Session::mode_of(const std::string& metric) const {
   const RunSettings& run = graph_->run;
-  if (metric == run.checkpoint_best) return run.checkpoint_mode;
-  if (run.stop && metric == run.stop->metric && run.stop->patience) return run.stop->mode;
-  return lower_is_better(metric) || lower_is_better(node.name) ? "min" : "max";
+  if (metric == run.checkpoint_best && run.checkpoint_mode) return *run.checkpoint_mode;
+  if (run.stop && metric == run.stop->metric && run.stop->patience && run.stop->mode)
+    return *run.stop->mode;
+  const bool less = lower_is_better(metric) ||
+                    std::any_of(plan_->nodes.begin(), plan_->nodes.end(), [&](const PlanNode& n) {
+                      return metric.starts_with(n.path() + ".") && lower_is_better(n.spec->name);
+                    });
+  return less ? "min" : "max";
 }
 
 void Session::metric(int node, std::uint32_t epoch, const std::string& name, double value) {
@@ -284,7 +289,7 @@ void Session::metric(int node, std::uint32_t epoch, const std::string& name, dou
   Metric& m = metrics_.try_emplace(full, Metric{value, value, epoch, epoch}).first->second;
   m.last = value;
   m.epoch = epoch;
-  if (improves(mode_of(full, *n.spec), value, m.best)) {
+  if (improves(mode_of(full), value, m.best)) {
     m.best = value;
     m.best_epoch = epoch;
   }
@@ -442,18 +447,20 @@ bool Session::is_best() {
   const auto it = metrics_.find(run.checkpoint_best);
   if (it == metrics_.end()) return false;
   const double value = it->second.last;
-  if (!improves(run.checkpoint_mode, value, best_kept_)) return false;
+  const std::string mode = run.checkpoint_mode.value_or(mode_of(run.checkpoint_best));
+  if (!improves(mode, value, best_kept_)) return false;
   best_kept_ = value;
   return true;
 }
 
 bool Session::stop_rule_met() {
-  const auto& rule = graph_->run.stop;
-  if (!rule) return false;
+  if (!graph_->run.stop) return false;
+  StopRule rule = *graph_->run.stop;
+  if (!rule.mode) rule.mode = mode_of(rule.metric);
   std::lock_guard lock(mutex_);
-  auto it = metrics_.find(rule->metric);
+  auto it = metrics_.find(rule.metric);
   if (it == metrics_.end()) return false;
-  return stopping_.met(*rule, it->second.last, it->second.epoch);
+  return stopping_.met(rule, it->second.last, it->second.epoch);
 }
 
 void Session::quarantined(const Quarantined& q) {

@@ -14,8 +14,9 @@ bool improves(const std::string& mode, double value, const std::optional<double>
 bool Stopping::met(const StopRule& rule, double value, std::uint32_t epoch) {
   if (seen_ != epoch) {  // validation may be rarer than training
     seen_ = epoch;
-    const bool better = improves(rule.mode, value, best_, rule.min_delta);
-    if (better || (improves(rule.mode, value, best_) && !rule.cumulative_delta)) best_ = value;
+    const std::string mode = rule.mode.value_or("max");
+    const bool better = improves(mode, value, best_, rule.min_delta);
+    if (better || (improves(mode, value, best_) && !rule.cumulative_delta)) best_ = value;
     no_better_ = better ? 0 : no_better_ + 1;
   }
   return (rule.at_least && value >= *rule.at_least) || (rule.at_most && value <= *rule.at_most) ||

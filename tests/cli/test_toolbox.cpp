@@ -1,6 +1,9 @@
 // The training toolbox in whole runs: what it keeps from epoch to epoch survives a resume.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "tests/cli/tiny_training.h"
 
 namespace {
@@ -51,6 +54,31 @@ TEST_CASE("a run without progress ends by its patience, counted over a resume") 
                 "--set run.epochs=4 --out falling")
               .code == 0);
   CHECK(t.json_of("falling/summary.json")["status"] == "done");
+}
+
+TEST_CASE("of losses and errors less is better where no mode is given") {
+  const TinyTraining t;
+  const auto stopped = t.run(
+      R"(--set '+run.stop={"metric":"step.loss","patience":2}' --set run.epochs=4 --out falling)");
+  REQUIRE_MESSAGE(stopped.code == 0, stopped.err);
+  CHECK(t.json_of("falling/summary.json")["status"] == "done");
+  // What is kept; the node's type says it, its name does not.
+  const auto kept = t.run(R"(--set '+nodes.hot={"type":"as_discrete","in":"infer",)"
+                          R"("keys":"label","to_onehot":2}' )"
+                          R"(--set '+nodes.off={"type":"mae_metric","in":"hot"}' )"
+                          R"(--set '+run.checkpoint={"best":"off.mean"}' )"
+                          "--set run.epochs=4 --out kept");
+  REQUIRE_MESSAGE(kept.code == 0, kept.err);
+  std::vector<double> off;
+  std::istringstream lines(t.folder.read("kept/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);)
+    if (const auto one = nlohmann::json::parse(line); one.value("metric", "") == "off.mean")
+      off.push_back(one["value"]);
+  REQUIRE(off.size() == 4);
+  const auto least = std::min_element(off.begin(), off.end());
+  REQUIRE(*least < *std::max_element(off.begin(), off.end()));
+  CHECK(t.json_of("kept/checkpoints/best/state.json")["state"]["steps"] ==
+        3 * (least - off.begin() + 1));
 }
 
 TEST_CASE("a stop rule says what it stops by") {

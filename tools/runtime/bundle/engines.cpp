@@ -304,10 +304,7 @@ void Translator::keep_best(const Item& evaluator) {
   }
   Json& checkpoint = graph.run["checkpoint"];
   checkpoint["best"] = metric->second;
-  if (negative || smaller)
-    checkpoint["mode"] = "min";
-  else
-    checkpoint.erase("mode");
+  checkpoint["mode"] = negative || smaller ? "min" : "max";
   if (smaller && !negative)
     report.add(*evaluator.find("metric_cmp_fn"), last_name(evaluator.target()) + ".metric_cmp_fn",
                Fate::replaced,
