@@ -18,9 +18,11 @@ struct ApplyTransformToPoints final : Node {
   } p;
 
   static Spec spec() {
-    return Spec("apply_transform_to_points",
-                "Maps points by an image's affine: from millimetres to its voxels, or back. Before "
-                "the image's transforms and after them, it moves points as these moved the image.")
+    return Spec(
+               "apply_transform_to_points",
+               "Maps points by an image's affine: from millimetres to its voxels, or back. Before "
+               "the image's transforms and after them, it moves points as these moved the image. A "
+               "picture has none: its millimetres are the voxels that it was loaded with.")
         .in("sample")
         .out("sample")
         .param("keys", &Params::keys, "Points, [points, axes] of 2 or 3 axes.")
@@ -63,13 +65,10 @@ struct ApplyTransformToPoints final : Node {
  private:
   Affine affine(const Sample& sample, const std::string& image) const {
     Affine a;
-    if (p.affine) {
+    if (p.affine)
       std::copy(p.affine->begin(), p.affine->end(), a.begin());
-    } else {
-      if (!sample.at(image).geometry().has_affine)
-        throw DataError("field \"" + image + "\" has no affine");
+    else
       a = sample.at(image).geometry().affine;
-    }
     if (p.affine_lps_to_ras)
       for (std::size_t k = 0; k < 8; ++k) a[k] = -a[k];
     return p.invert_affine ? inverse(a) : a;

@@ -281,6 +281,15 @@ TEST_CASE("points are read from text and follow their image through its transfor
   s = drive("apply_transform_to_points", {{"affine_lps_to_ras", true}}, {s}).at(0);
   CHECK(at::allclose(s.tensor("points"), at::tensor({3.F, 1.F, 2.F}).view({1, 3})));
 
+  // A picture has no affine: points follow it from the voxels that it was loaded with.
+  Sample picture;
+  picture.set("image", Field(at::rand({1, 4, 6}), std::make_shared<const Meta>()));
+  picture.set("points", Field(at::tensor({1.F, 2.F}).view({1, 2}), std::make_shared<const Meta>()));
+  picture = drive("apply_transform_to_points", {{"invert_affine", false}}, {picture}).at(0);
+  picture = drive("flip", {{"keys", "image"}, {"spatial_axis", 0}}, {picture}).at(0);
+  picture = drive("apply_transform_to_points", Json::object(), {picture}).at(0);
+  CHECK(at::allclose(picture.tensor("points"), at::tensor({2.F, 2.F}).view({1, 2})));
+
   // MONAI 1.6.1's values of a sheared affine.
   const double want[2][2][3] = {{{13, 26.6, 42}, {-13, -26.6, 42}},
                                 {{-3.1125, -5.55, -6.75}, {-3.77916667, -6.88333333, -6.75}}};
