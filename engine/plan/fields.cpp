@@ -208,12 +208,14 @@ std::vector<std::string> Walk::names(const std::string& text) const {
         all.push_back(base + "_" + n.dump());
     return all;
   }
-  if (const auto join = text.find('@', 1); join != std::string::npos) {  // @keys@postfix
+  // @keys@postfix; what stands behind "@=" is a text: @keys@=_heatmap
+  if (const auto join = text.find('@', 1); join != std::string::npos) {
     std::vector<std::string> all;
     for (const std::string& front : names(text.substr(0, join)))
       for (const std::string& back : names(text.substr(join))) all.push_back(front + back);
     return all;
   }
+  if (text.starts_with("@=")) return {text.substr(2)};
   return strings_in(param(text.substr(1)));
 }
 

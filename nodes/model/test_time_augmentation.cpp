@@ -55,6 +55,12 @@ struct TestTimeAugmentation final : Node {
         .lane(LaneKind::step)
         .limit(1)
         .takes("@key", Form::image, 2, 3)
+        .gives("@output_key@=_mode", Form::any)
+        .dtype("float32")
+        .gives("@output_key@=_mean", Form::any)
+        .dtype("float32")
+        .gives("@output_key@=_std", Form::any)
+        .dtype("float32")
         .any_device();
   }
 

@@ -19,7 +19,9 @@ struct BoundingRect final : Node {
         .param("bbox_key_postfix", &Params::bbox_key_postfix,
                "Ends the name of the boxes' field, key_bbox: int64 [C, 2 axes], x of the first "
                "voxel and behind the last, y, ...; zeros for a channel without any.")
-        .takes("@keys", Form::image, 2, 3);
+        .takes("@keys", Form::image, 2, 3)
+        .gives("@keys@=_@bbox_key_postfix", Form::any)
+        .dtype("int64");
   }
 
   void process(Firing& f) override {

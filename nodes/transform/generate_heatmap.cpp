@@ -48,7 +48,10 @@ struct GenerateHeatmap final : Node {
         .when("ref_image_keys")
         .gives("@heatmap_keys", Form::image)
         .dtype("float32")
-        .when("heatmap_keys");
+        .when("heatmap_keys")
+        .gives("@keys@=_heatmap", Form::image)
+        .dtype("float32")
+        .unless("heatmap_keys", {});
   }
 
   void open(const OpenContext&) override {

@@ -48,7 +48,11 @@ struct SobelGradients final : EachKey<SobelGradients> {
         .axes("@keys", "spatial_axes")
         .gives("@keys", Form::image)
         .dtype("float32")
-        .unless("new_key_prefix", {});
+        .unless("new_key_prefix", {})
+        .gives("@new_key_prefix@keys", Form::image)
+        .like("@keys")
+        .dtype("float32")
+        .when("new_key_prefix");
   }
 
   void open(const OpenContext&) override {

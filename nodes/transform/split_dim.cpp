@@ -23,7 +23,8 @@ struct SplitDim final : Node {
         .param("dim", &Params::dim, "The axis, 0 for the channels; negative: from the last.")
         .param("keepdim", &Params::keepdim, "The parts keep the axis, with one element.")
         .any_device()
-        .takes("@keys", Form::any);
+        .takes("@keys", Form::any)
+        .gives("@keys@=_@output_postfixes", Form::any);
   }
 
   void process(Firing& f) override {

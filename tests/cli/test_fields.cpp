@@ -377,6 +377,25 @@ TEST_CASE("a node for host memory behind to_device is refused, the training regi
             .empty());
 }
 
+TEST_CASE("fields whose names are put together are known to what reads them") {
+  const auto read = [](const std::string& node, const std::string& keys) {
+    return said(graph(
+        "\"made\": { \"in\": \"load\", " + node +
+        "}, \"reader\": { \"type\": \"cast_to_type\", \"in\": \"made\", \"keys\": " + keys + " }"));
+  };
+  const std::pair<const char*, const char*> all[] = {
+      {R"("type": "split_dim", "keys": ["image", "label"], "output_postfixes": ["a", "b"])",
+       R"(["image_a", "image_b", "label_a", "label_b", "image"])"},
+      {R"("type": "bounding_rect")", R"("label_bbox")"},
+      {R"("type": "sobel_gradients", "new_key_prefix": "g_")", R"(["g_image", "image"])"},
+      {R"("type": "generate_heatmap", "keys": "image", "spatial_shape": 8)", R"("image_heatmap")"},
+      {R"("type": "test_time_augmentation", "net": "net", "transforms": [{ "type": "rand_flip" }])",
+       R"(["pred_mode", "pred_mean", "pred_std"])"}};
+  for (const auto& [node, keys] : all) CHECK_MESSAGE(read(node, keys) == "", node);
+  CHECK(read(all[0].first, R"("image_c")")
+            .starts_with("SL0601 nodes.reader.keys: \"reader\" needs the field \"image_c\""));
+}
+
 TEST_CASE("a batch of samples whose size depends on the sample is a warning") {
   const json all = check(graph(R"("fore": { "type": "crop_foreground", "in": "load" },
                                   "batch": { "type": "batch", "in": "fore", "size": 2 })"));

@@ -18,9 +18,12 @@ std::string number(double v) {
 
 // ---- fields -------------------------------------------------------------------------------------
 
-// "@keys" -> keys, "@files{}" -> the keys of files, "loss" -> "loss".
+// "@keys" -> keys, "@files{}" -> the keys of files, "loss" -> "loss", "@keys@=_b" -> keys + "_b".
 std::string named(const std::string& text) {
   if (!text.starts_with('@')) return "\"" + text + "\"";
+  if (const auto join = text.find('@', 1); join != std::string::npos)
+    return named(text.substr(0, join)) + " + " + named(text.substr(join));
+  if (text.starts_with("@=")) return "\"" + text.substr(2) + "\"";
   if (!text.ends_with("{}")) return text.substr(1);
   return "the keys of " + text.substr(1, text.size() - 3);
 }
