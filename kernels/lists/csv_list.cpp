@@ -143,7 +143,9 @@ double number_in(const std::string& field, const NumberColumn& column, const Csv
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc{} || end != digits.data() + digits.size() || !std::isfinite(value))
-    text.fail("\"" + field + "\" is no number; \"classes\" numbers texts");
+    text.fail(
+        "\"" + field + "\" is no number; " +
+        (digits.empty() ? "\"defaults\" gives empty fields one" : "\"classes\" numbers texts"));
   return value;
 }
 

@@ -138,7 +138,8 @@ TEST_CASE("csv_list gives paths and numbers by column, in quotes or not") {
   CHECK(contains(why("image\na\n", {{"keys", Json::array()}}), "keys"));
   CHECK(contains(why("image,b\na,1\n", {{"columns", {{"imag", "b"}}}}),
                  "columns.imag: there is no such field"));
-  CHECK(contains(why("image,b\na,\n", {{"values", "b"}}), "bad.csv:2: \"\" is no number"));
+  CHECK(contains(why("image,b\na,\n", {{"values", "b"}}),
+                 "bad.csv:2: \"\" is no number; \"defaults\" gives empty fields one"));
   CHECK(contains(why("image,b\na,1 2\n", {{"values", "b"}}), "\"1 2\" is no number"));
   CHECK(contains(why("image,b\na,\n", {{"values", "b"}, {"defaults", {{"c", 0}}}}),
                  "defaults.c: there is no such field"));
