@@ -15,7 +15,7 @@ struct ConfusionMatrixMetric final : CountsMetric<ConfusionMatrixMetricParams> {
   static Spec spec() {
     Spec s("confusion_matrix_metric",
            "One measure of the confusion of each class's voxels with the others.");
-    return add_segmentation_params<Params>(s)
+    return add_counts_params<Params>(s)
         .param("metric_name", &Params::metric_name,
                "Which measure: sensitivity, ppv, f1 score, ... under any of MONAI's names.")
         .choices(measure_names())

@@ -7,6 +7,17 @@
 
 namespace sluice {
 
+template <class Params>
+Spec& add_counts_params(Spec& s) {
+  add_segmentation_params<Params>(s);
+  for (ParamSpec& param : s.params)
+    if (param.name == "spatial_dims") {
+      param.min = 0;
+      param.doc += " 0: of whole images, [C] or [N, C]; with argmax false several may be true.";
+    }
+  return s;
+}
+
 template <class P>
 class CountsMetric : public SegmentationMetric<P> {
  public:

@@ -12,7 +12,7 @@ struct FBetaScore final : CountsMetric<FBetaParams> {
   static Spec spec() {
     Spec s("f_beta_score",
            "The weighted harmonic mean of precision and sensitivity of each class's voxels.");
-    return add_segmentation_params<Params>(s)
+    return add_counts_params<Params>(s)
         .param("beta", &Params::beta, "How many times more the sensitivity counts.")
         .above(0);
   }

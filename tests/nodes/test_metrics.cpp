@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "engine/base/error.h"
 #include "engine/state/checkpoint.h"
 #include "nodes/metric/metric.h"
@@ -187,6 +189,29 @@ TEST_CASE("metrics refuse another number of classes and names for other classes 
   Driver named("dice_metric", {{"class_names", {"ground", "near", "far"}}});
   named.fire({pair_of(boxes(), 0, 1)});
   CHECK(named.flush()[2].first == "class_near");
+}
+
+TEST_CASE("of labels that may be true together counts are those of the classes, as MONAI's") {
+  const Pair in{at::tensor({1.F, 0.F, 1.F, 1.F, 0.F, 1.F}).view({3, 2}),
+                at::tensor({1, 0, 0, 1, 1, 1}).view({3, 2})};
+  const auto metrics = [&](const char* type, Json params) {
+    params["spatial_dims"] = 0;
+    params["argmax"] = false;
+    Driver node(type, params);
+    node.fire({pair_of(in, 0, 3)});
+    return node.flush();
+  };
+  const auto found = metrics("confusion_matrix_metric", {{"metric_name", "sensitivity"}});
+  REQUIRE(found.size() == 3);
+  for (const auto& [name, value] : {std::pair{"mean", 0.75}, {"class_0", 0.5}, {"class_1", 1.0}}) {
+    const auto at = std::ranges::find(found, name, &std::pair<std::string, double>::first);
+    REQUIRE(at != found.end());
+    CHECK(at->second == doctest::Approx(value));
+  }
+  const auto f2 = metrics("f_beta_score", {{"beta", 2}, {"reduction", "mean_batch"}});
+  REQUIRE(f2.size() == 2);
+  CHECK(f2[0].second == doctest::Approx(0.5));
+  CHECK(f2[1].second == doctest::Approx(1));
 }
 
 TEST_CASE("a metric of images says by which parameter vectors are none, and how numbers are") {
