@@ -148,13 +148,20 @@ struct Batch final : Node {
 
   void open(const OpenContext& context) override { lazy_ = context.lazy; }
 
+  // `sample` has all that `other` has.
+  static void require_fields(const Sample& sample, const Sample& other) {
+    for (const auto& [key, field] : other.fields())
+      if (!sample.has(key))
+        throw DataError("the samples of a batch have different fields: " + sample.name +
+                        " has no \"" + key + "\", which " + other.name + " has");
+  }
+
   void process(Firing& f) override {
     const auto members = f.members();
-    for (const auto& member : members)
-      if (member->fields().size() != members[0]->fields().size())
-        throw DataError("the samples of a batch have different fields: " + members[0]->name +
-                        " has " + std::to_string(members[0]->fields().size()) + ", " +
-                        member->name + " has " + std::to_string(member->fields().size()));
+    for (const auto& member : members) {
+      require_fields(*members[0], *member);
+      require_fields(*member, *members[0]);
+    }
     Sample out;
     for (const auto& member : members) out.members.push_back(member->name);
     out.name = joined_names(out.members);

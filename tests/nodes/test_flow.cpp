@@ -54,8 +54,11 @@ TEST_CASE("batch names the samples and the shapes that do not fit") {
 TEST_CASE("batch refuses samples with different fields") {
   Sample more = named("b", at::zeros({1, 2}));
   more.set("label", more.at("image"));
-  CHECK_THROWS_AS(Driver("batch").gather({named("a", at::zeros({1, 2})), more}), DataError);
-  CHECK_THROWS_AS(Driver("batch").gather({more, named("a", at::zeros({1, 2}))}), DataError);
+  const char* const why =
+      "the samples of a batch have different fields: a has no \"label\", which b has";
+  const Sample one = named("a", at::zeros({1, 2}));
+  CHECK_THROWS_WITH_AS(Driver("batch").gather({one, more}), why, DataError);
+  CHECK_THROWS_WITH_AS(Driver("batch").gather({more, one}), why, DataError);
 }
 
 TEST_CASE("a long batch's name is shortened and says how many more") {
