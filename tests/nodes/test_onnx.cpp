@@ -177,6 +177,28 @@ TEST_CASE("every network is the same in OpenVINO") {
   CHECK(tried > 40);
 }
 
+TEST_CASE("a file that takes signals is a network of signals") {
+  if (onnx::runtime_library().empty()) {
+    MESSAGE("skipped: no ONNX Runtime here");
+    return;
+  }
+  const TemporaryFolder folder;
+  const Json conv{{"type", "conv"}, {"in", "image"}, {"out_channels", 3}, {"strides", 2}};
+  const Case c("layers", {{"params",
+                           {{"spatial_dims", 1},
+                            {"in_channels", 2},
+                            {"out_channels", 3},
+                            {"layers", {{"conv", conv}}}}},
+                          {"size", {2, 2, 16}}});
+  const std::string file = (folder / "signals.onnx").string();
+  onnx::write_model(file, onnx::exported(c.built.net(), c.options).model);
+  const auto net = Registry::global().make_network(
+      "onnx", {{"file", file}, {"spatial_dims", 1}, {"in_channels", 2}, {"out_channels", 3}});
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = sines({2, 2, 16});
+  CHECK(at::allclose(net->forward(x), c.network->forward(x), 1e-4, 1e-5));
+}
+
 TEST_CASE("every network is the same in ONNX Runtime, in float32 and float16") {
   if (onnx::runtime_library().empty()) {
     MESSAGE("skipped: no ONNX Runtime here");
