@@ -1,5 +1,7 @@
 #include "nodes/network/layer_types.h"
 
+#include "kernels/net/up.h"
+
 namespace sluice {
 namespace {
 
@@ -156,6 +158,40 @@ LayerType conv_type() {
           }};
 }
 
+LayerType up_sample_type() {
+  Spec s("up_sample", "MONAI's UpSample: extents times a factor, trained or not.");
+  with_bias(with_channels(s))
+      .param("scale_factor", &P::scale_factor, "A number, or one a spatial axis.")
+      .at_least(1)
+      .param("mode", &P::up_mode,
+             "deconv: a transposed convolution; nontrainable: interpolation; pixelshuffle: a "
+             "convolution, whose groups of channels become cubes of voxels.")
+      .choices(upsample_modes())
+      .param("pre_conv", &P::pre_conv,
+             "nontrainable, where channels change, and pixelshuffle: a convolution before.")
+      .param("interp_mode", &P::interp_mode, "nontrainable: between voxels, or the nearest.")
+      .choices({"linear", "nearest"})
+      .param("align_corners", &P::align_corners, "linear: the outer voxels' centres stay.")
+      .param("apply_pad_pool", &P::apply_pad_pool, "pixelshuffle: smoothed over a cube.");
+  return {s, 1, 1, [](const Scope& at, const Values& x, const P& p) {
+            if (x[0].axes == 0) at.refuse("up_sample takes an image, not vectors");
+            require_one_or("scale_factor", p.scale_factor.size(),
+                           static_cast<std::size_t>(x[0].axes));
+            UpSampleOptions o{.scale_factor = p.scale_factor};
+            o.mode = p.up_mode;
+            o.pre_conv = p.pre_conv;
+            o.interp_mode = p.interp_mode;
+            o.align_corners = p.align_corners;
+            o.bias = p.bias;
+            o.apply_pad_pool = p.apply_pad_pool;
+            const Value y = upsample(at, x[0], p.out_channels, o);
+            if (y.channels != p.out_channels)
+              at.refuse("without pre_conv it makes " + std::to_string(y.channels) +
+                        " channels, and out_channels is " + std::to_string(p.out_channels));
+            return y;
+          }};
+}
+
 // Those of a few words.
 std::vector<LayerType> small_types() {
   const auto spec = [](const char* name, const char* doc) { return Spec(name, doc); };
@@ -237,7 +273,8 @@ std::vector<LayerType> small_types() {
 
 const std::vector<LayerType>& layer_types() {
   static const std::vector<LayerType> types = [] {
-    std::vector<LayerType> all{convolution_type(), residual_unit_type(), conv_type()};
+    std::vector<LayerType> all{convolution_type(), residual_unit_type(), conv_type(),
+                               up_sample_type()};
     for (LayerType& t : small_types()) all.push_back(std::move(t));
     for (LayerType& t : filter_types()) all.push_back(std::move(t));
     return all;

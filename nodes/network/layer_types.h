@@ -19,6 +19,10 @@ struct LayerParams {
   double dropout = 0;
   bool bias = true, is_transposed = false, conv_only = false, last_conv_only = false;
   bool residual = false;
+  // Of up_sample.
+  std::vector<std::int64_t> scale_factor{2};
+  std::string up_mode = "deconv", interp_mode = "linear";
+  bool pre_conv = true, align_corners = true, apply_pad_pool = true;
   // Of filters.
   std::vector<double> spatial_sigma{1}, sigma{1};
   double color_sigma = 0.5, truncated = 4;

@@ -169,6 +169,39 @@ TEST_CASE("a network of layers takes signals, by PyTorch's operations") {
   CHECK(at::allclose(net->forward(x), at::linear(mean, w.at("out.weight"), w.at("out.bias"))));
 }
 
+TEST_CASE("up_sample is PyTorch's operations, or says which channels do not fit") {
+  const at::Tensor x = sines({2, 4, 3, 5}, 1);
+  const auto made = [](const Json& given) {
+    Json up{{"type", "up_sample"}, {"in", "image"}, {"out_channels", 1}};
+    up.update(given);
+    auto net = Registry::global().make_network("layers", {{"spatial_dims", 2},
+                                                          {"in_channels", 4},
+                                                          {"out_channels", up["out_channels"]},
+                                                          {"layers", {{"up", up}}}});
+    net->initialise(1);
+    net->train(false);
+    return net;
+  };
+  const auto check = [&](const Json& given, const auto& of) {
+    CAPTURE(given.dump());
+    const auto net = made(given);
+    std::vector<at::Tensor> w;
+    for (const auto& [name, t] : net->parameters()) w.push_back(t.detach());
+    CHECK(at::allclose(net->forward(x), of(w), 1e-5, 1e-6));
+  };
+  const std::vector<std::int64_t> one{1, 1}, two{2, 2};
+  check({{"mode", "deconv"}},
+        [&](const auto& w) { return at::conv_transpose2d(x, w[0], w[1], two); });
+  check({{"mode", "pixelshuffle"}, {"apply_pad_pool", false}},
+        [&](const auto& w) { return at::pixel_shuffle(at::conv2d(x, w[0], w[1], one, one), 2); });
+  check({{"mode", "pixelshuffle"}, {"pre_conv", false}, {"apply_pad_pool", false}},
+        [&](const auto&) { return at::pixel_shuffle(x, 2); });
+  check({{"mode", "nontrainable"}, {"interp_mode", "nearest"}, {"out_channels", 4}},
+        [&](const auto&) { return x.repeat_interleave(2, 2).repeat_interleave(2, 3); });
+  CHECK_THROWS_WITH_AS(made({{"mode", "nontrainable"}, {"pre_conv", false}}),
+                       doctest::Contains("without pre_conv it makes 4 channels"), Error);
+}
+
 TEST_CASE("filters and the recurrent cell as layers are the functions, with their gradients") {
   const auto made = [](const Json& layers, int out, int axes,
                        const std::vector<std::string>& outputs) {
