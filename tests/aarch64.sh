@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# tests/aarch64.sh BUILD [ARGUMENT...]: builds the kernels and their tests for aarch64 (NEON) in folder
-# BUILD and, where arguments are given, runs the tests with them (doctest's; -tc='*' for all) in an
-# emulator: correctness, not speed. The same sources and flags as ever, LibTorch of PyPI's wheel for
-# aarch64. Half an hour and 2 GB the first time. Exits 77 where a tool is missing (tools/aarch64.sh).
+# tests/aarch64.sh BUILD [ARGUMENT...]: builds the kernels and their tests for aarch64 (NEON) in
+# folder BUILD and, where arguments are given, runs the tests with them (doctest's; -tc='*' for all)
+# in an emulator: correctness, not speed. The same sources and flags as ever, LibTorch of PyPI's
+# wheel for aarch64. Half an hour of two cores and 2 GB the first time. Exits 77 where a tool is
+# missing (tools/aarch64.sh).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../tools/aarch64.sh"
 shift
 
 debian_packages nlohmann-json3-dev doctest-dev libcli11-dev libxxhash-dev \
-  libtbb-dev libtbb12 libtbbmalloc2 libtbbbind-2-5 libdeflate-dev libdeflate0 zlib1g-dev zlib1g libpng-dev libpng16-16 \
-  libjpeg62-turbo-dev libjpeg62-turbo libtiff-dev libtiff6 libwebp7 libzstd1 liblzma5 libjbig0 liblerc4 \
-  libssl-dev libssl3 libmd-dev libyaml-cpp-dev libyaml-cpp0.7 libcpp-httplib-dev libcpp-httplib0.11
+  libtbb-dev libtbb12 libtbbmalloc2 libtbbbind-2-5 libdeflate-dev libdeflate0 zlib1g-dev zlib1g \
+  libpng-dev libpng16-16 libjpeg62-turbo-dev libjpeg62-turbo libtiff-dev libtiff6 libwebp7 \
+  libzstd1 liblzma5 libjbig0 liblerc4 libssl-dev libssl3 libmd-dev \
+  libyaml-cpp-dev libyaml-cpp0.7 libcpp-httplib-dev libcpp-httplib0.11
 cp -a "$debian"/lib/aarch64-linux-gnu/. "$libraries"  # beside the rest, for the emulator's root
 # libtorch_cpu names two of CUDA's libraries, which nothing calls without a GPU.
 site=$build/venv/lib/python3.11/site-packages

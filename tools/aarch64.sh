@@ -1,6 +1,6 @@
 # Sourced by the scripts that build for aarch64 on another processor and run what they built in an
-# emulator (tests/aarch64.sh, edge/aarch64.sh): correctness, not speed. Sets `source` and `build`, the
-# folder that the script's first argument names. They need Debian's g++-aarch64-linux-gnu and
+# emulator (tests/aarch64.sh, edge/aarch64.sh): correctness, not speed. Sets `source` and `build`,
+# the folder that the script's first argument names. They need Debian's g++-aarch64-linux-gnu and
 # qemu-user and exit 77 where these are not installed; the first time they need the network.
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${1:?the folder to build in}
@@ -37,8 +37,8 @@ debian_packages() {
   touch "$stamp"
 }
 
-# python_wheels FOLDER PIP_ARGUMENT...: PyPI's for aarch64, unpacked. The wheels of this machine's Python
-# will do: the libraries do not know Python.
+# python_wheels FOLDER PIP_ARGUMENT...: PyPI's for aarch64, unpacked. The wheels of this machine's
+# Python will do: the libraries do not know Python.
 python_wheels() {
   local folder=$1 stamp file glibc platforms=()
   shift
@@ -68,7 +68,7 @@ configure() {
   local project=$1 folder=$2 launcher
   shift 2
   launcher=$(command -v ccache >/dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache || true)
-  cmake -S "$project" -B "$folder" -G Ninja $launcher \
+  cmake --no-warn-unused-cli -S "$project" -B "$folder" -G Ninja $launcher \
     -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
     -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
     -DCMAKE_CXX_FLAGS="-isystem $debian/usr/include -isystem $debian/usr/include/aarch64-linux-gnu" \

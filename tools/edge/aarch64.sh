@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/edge/aarch64.sh BUILD [ARGUMENT...]: builds sluice-edge for aarch64 in folder BUILD and, where
-# arguments are given, runs it with them in an emulator. Needs the network the first time, for
+# tools/edge/aarch64.sh BUILD [ARGUMENT...]: builds sluice-edge for aarch64 in folder BUILD and,
+# where arguments are given, runs it with them in an emulator. Needs the network the first time, for
 # Debian's libraries (2 MB) and ONNX Runtime's wheel (23 MB). Exits 77 where a tool is missing
 # (tools/aarch64.sh).
 set -euo pipefail
