@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <limits>
+
 #include "engine/session/differences.h"
 
 namespace sluice {
@@ -29,14 +31,15 @@ class NoSignals {
 // Where its samples count from: begun anew, or behind what the state says was taken.
 Position begin_of(const Json& state) {
   if (state.is_null()) return {};
-  const auto count = [&](const char* key) {
+  const auto count = [&](const char* key, std::uint64_t most) {
     const Json given = state.is_object() ? state.value(key, Json()) : Json();
-    if (!given.is_number_unsigned())
+    if (!given.is_number_unsigned() || given.get<std::uint64_t>() > most)
       throw Error(Exit::usage, std::string("this is no state of a loader: \"") + key +
                                    "\" is no count: " + given.dump());
     return given.get<std::uint64_t>();
   };
-  return {static_cast<std::uint32_t>(count("epoch")), count("batch")};
+  constexpr auto epochs = std::numeric_limits<std::uint32_t>::max();
+  return {static_cast<std::uint32_t>(count("epoch", epochs)), count("batch", ~std::uint64_t{0})};
 }
 
 void require_same_settings(const Json& before, const Json& now) {

@@ -214,7 +214,7 @@ class Resume(unittest.TestCase):
     def test_a_state_that_is_none_or_says_more_than_an_epoch_holds_is_refused(self):
         with sluice.batches(GRAPH, node="batch") as loader:
             state = loader.state_dict()
-        for wrong in ({"batch": -1}, {"epoch": -1}, {"batch": 1.5}, {"epoch": None}):
+        for wrong in ({"batch": -1}, {"epoch": -1}, {"batch": 1.5}, {"epoch": None}, {"epoch": 2**32}):
             with self.assertRaisesRegex(sluice.GraphError, f'no state of a loader: "{next(iter(wrong))}"'):
                 sluice.batches(GRAPH, node="batch", state=state | wrong)
         with sluice.batches(GRAPH, node="batch", state=state | {"batch": 5}) as loader:
@@ -254,7 +254,8 @@ class Arguments(unittest.TestCase):
     def test_numbers_that_count_nothing_are_refused(self):
         for error, wrong in (
             (ValueError, {"threads": -3}), (TypeError, {"threads": 1.7}), (TypeError, {"threads": "2"}),
-            (ValueError, {"prefetch": 0}), (TypeError, {"prefetch": 1.9}),
+            (ValueError, {"prefetch": 0}), (TypeError, {"prefetch": 1.9}), (ValueError, {"threads": 2**32 + 1}),
+            (ValueError, {"prefetch": 2**63}),
         ):  # fmt: skip
             with self.assertRaisesRegex(error, next(iter(wrong))):
                 sluice.batches(GRAPH, "batch", **wrong)

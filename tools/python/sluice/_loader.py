@@ -67,13 +67,13 @@ def files(graph):
     return names
 
 
-def _count(name, value, least):
+def _count(name, value, least, most):
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} is a whole number, not {value!r}") from None
-    if number < least:
-        raise ValueError(f"{name} is at least {least}, not {number}")
+    if not least <= number <= most:
+        raise ValueError(f"{name} is {least} to {most}, not {number}")
     return number
 
 
@@ -314,7 +314,7 @@ def batches(graph, node, set=None, epochs=None, threads=None, prefetch=2, share=
     Raises GraphError with the text of `sluice check`; while it runs, DataError and the others.
     """
     request = {"node": node, "set": overrides(set), "share": share, "state": state}
-    request["prefetch"] = _count("prefetch", prefetch, 1)
+    request["prefetch"] = _count("prefetch", prefetch, 1, 1 << 28)
     if isinstance(graph, dict):
         request |= {"graphs": ["graph"], "text": to_json(graph)}
     else:
@@ -322,7 +322,7 @@ def batches(graph, node, set=None, epochs=None, threads=None, prefetch=2, share=
     if epochs is not None:
         request["set"].append(f"run.epochs={epochs}")
     if threads is not None:
-        request["threads"] = _count("threads", threads, 0)
+        request["threads"] = _count("threads", threads, 0, 4096)
     loader = Loader(request)
     loader._step = (state or {}).get("step", 0)
     return loader
