@@ -39,7 +39,8 @@ std::optional<CacheKey> digest_of(const std::string& path) {
 }  // namespace
 
 FileDigests::FileDigests(fs::path index, bool verify) : index_(std::move(index)) {
-  if (!verify) load();
+  load();
+  if (verify) known_.clear();
 }
 
 bool FileDigests::look(const std::string& path, Known& known) {
