@@ -30,6 +30,19 @@ TEST_CASE("a pruned network is an ordinary one, which its graph trains on") {
   CHECK(digest("s/model.safetensors") == digest("c --strip-prefix net."));
 }
 
+TEST_CASE("a run that was begun elsewhere is pruned to a graph that runs there") {
+  const TinyTraining t;
+  REQUIRE(t.run("--out a --set run.epochs=1 --set models.net.channels=[4,8]").code == 0);
+  const auto r = shell::run(t.in_folder +
+                            "mkdir other && cd other && $SLUICE prune ../a -o s > said && cd .. && "
+                            "$SLUICE run other/s/graph.json --quiet --no-out");
+  INFO(r.err);
+  CHECK(r.code == 0);
+  const std::string said = t.folder.read("other/said");
+  INFO(said);
+  CHECK(said.find("`cd " + t.folder.path.string() + " && sluice run ") != std::string::npos);
+}
+
 TEST_CASE("a file that may not grow ends a pruning and an export with 4, and nothing stays") {
   const TinyTraining t;
   REQUIRE(t.run("--out a --set run.epochs=1 --set models.net.channels=[8,16]").code == 0);

@@ -17,6 +17,7 @@
 #include "engine/state/checkpoint.h"
 #include "kernels/net/prune.h"
 #include "tools/edge/manifest.h"
+#include "tools/runs/files.h"
 #include "tools/runtime/network.h"
 #include "tools/runtime/new_folder.h"
 #include "tools/runtime/package.h"
@@ -72,6 +73,15 @@ std::set<std::string> of_one_shape(const Graph& graph, const std::string& name) 
   return all;
 }
 
+// Where the run was begun, from which its graph's relative paths count; "" where that is here.
+std::string begun_elsewhere(const fs::path& run) {
+  const std::string folder = runs::text(runs::read_json(run / "environment.json"), "folder");
+  std::error_code unknown;
+  const bool elsewhere =
+      fs::is_directory(folder, unknown) && !fs::equivalent(folder, ".", unknown) && !unknown;
+  return elsewhere ? folder : "";
+}
+
 double multiply_adds(const BuiltNetwork& network) { return network.last_work().multiply_adds; }
 
 std::int64_t count(const Network& network) {
@@ -112,10 +122,13 @@ int prune_command(const Json& request) {
   write_safetensors(folder.path() / "model.safetensors", tensors);
   Diagnostics of_a_graph_that_was_read;
   Json graph = read_graph_files({(run / "graph.json").string()}, of_a_graph_that_was_read)->root;
+  const std::string begun = begun_elsewhere(run);
+  const fs::path place =
+      begun.empty() ? folder.place() : fs::absolute(folder.place()).lexically_normal();
   for (const std::string& name : of_one_shape(made.graph, model.name)) {
     Json& entry = graph["models"][name];
     entry[changed] = params[changed];
-    entry["weights"] = (folder.place() / "model.safetensors").string();
+    entry["weights"] = (place / "model.safetensors").string();
     for (const char* key : {"weights_key", "strip_prefix", "partial"}) entry.erase(key);
   }
   const std::int64_t epochs = made.graph.run.epochs;
@@ -125,11 +138,11 @@ int prune_command(const Json& request) {
   const double before = multiply_adds(*made.built), after = multiply_adds(small);
   std::cout << fmt::format(
       "{}: {} {} of {}; {} of {} weights, {:.2f} of the multiply-adds\n"
-      "`sluice run {}` trains it on for {} epochs; until then it segments worse\n",
+      "`{}sluice run {}` trains it on for {} epochs; until then it segments worse\n",
       model.name, changed, params[changed].dump(), model.params[changed].dump(),
       with_commas(count(small)), with_commas(count(*made.network)), after / before,
-      shell_word((folder.place() / "graph.json").string()),
-      graph["run"]["epochs"].get<std::int64_t>());
+      begun.empty() ? "" : "cd " + shell_word(begun) + " && ",
+      shell_word((place / "graph.json").string()), graph["run"]["epochs"].get<std::int64_t>());
   return static_cast<int>(Exit::done);
 }
 
