@@ -138,4 +138,7 @@ TEST_CASE("what a trace holds is one document with --json") {
   const auto both = shell::run(t.in_folder + "$SLUICE trace r --chrome c.json --json");
   CHECK(json::parse(both.out) == all);
   CHECK_FALSE(json::parse(t.folder.read("c.json")).at("traceEvents").empty());
+  const auto half = shell::run(t.in_folder + "$SLUICE trace r --from train");
+  CHECK(half.code == 2);
+  CHECK(half.err == "error: --from and --to go together\n");
 }

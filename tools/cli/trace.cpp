@@ -199,6 +199,7 @@ int summary(const TraceData& data, bool json) {
 
 int trace(const Options& o) {
   try {
+    if (o.from.empty() != o.to.empty()) throw Error(Exit::usage, "--from and --to go together");
     const std::vector<std::string> files = trace_files(o.name);
     if (!o.merged.empty()) {
       write_whole(o.merged, whole_trace(files));
