@@ -2,6 +2,7 @@
 // do not fit. tests/cli/test_messages.cpp holds the same of the types that ship.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "engine/plan/cache_need.h"
@@ -68,6 +69,24 @@ const Catalogue& types() {
               .resizes("@keys"));
     c.add(plain("two").takes("@keys", Form::image, 2, 2));
     c.add(plain("three").takes("@keys", Form::image, 3, 3));
+    c.add(plain("flat").takes("@keys", Form::any, 2, 2));
+    c.add(plain("solid").takes("@keys", Form::image, 2, 3));
+    c.add(plain("loose")
+              .param("axes", &P::axes, "")
+              .param("size", &P::size, "")
+              .param("image", &P::image, "")
+              .param("net", &P::net, "")
+              .per_axis("@keys", "size")
+              .axes("@keys", "axes")
+              .changes("@keys")
+              .resizes("@keys", "size")
+              .resizes("@keys")
+              .enters("@image", "net"));
+    c.add(Spec("opens", "")
+              .in("case")
+              .out("case")
+              .param("files", &P::files, "")
+              .takes("@files{}", Form::record));
     c.add(plain("one_hot")
               .param("count", &P::count, "")
               .takes("@keys", Form::image)
@@ -160,10 +179,18 @@ const Catalogue& types() {
               .differentiable());
     c.add(Spec("adam", "")
               .in("loss")
+              .out("loss")
               .param("loss", &P::loss, "")
               .param("net", &P::net, "")
               .takes("@loss", Form::scalar)
               .updates("net"));
+    c.add(Spec("steps", "")
+              .in("sample")
+              .out("sample")
+              .param("net", &P::net, "")
+              .updates("net")
+              .param("step", &P::step, "")
+              .passes());
     c.add(plain("move")
               .param("device", &P::device, "")
               .param("ahead", &P::ahead, "")
@@ -192,6 +219,7 @@ const Catalogue& types() {
               .param("out", &P::out, "")
               .param("strides", &P::strides, "")
               .extents_multiple_of("strides"));
+    c.add(Spec::network("bare", ""));
     c.add(Spec::network("classifier", "")
               .param("out", &P::out, "")
               .param("mode", &P::mode, "")
@@ -209,18 +237,23 @@ struct Read {
   Diagnostics diagnostics;
   std::optional<Graph> graph;
   std::optional<Plan> plan;
+  // `first`: the node that the file begins with; `apart`: what stands between two nodes.
   explicit Read(const std::vector<std::string>& nodes, const std::string& top = "",
-                const PlanOptions& options = {}) {
-    text = "{" + top + "\"nodes\": {";
+                const PlanOptions& options = {}, std::size_t first = 0,
+                const std::string& apart = "\n") {
+    std::vector<std::string> all;
     std::string before;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const auto colon = nodes[i].find(':');
       const std::string type = nodes[i].substr(0, colon), name = type + std::to_string(i);
-      text += std::string(i ? "," : "") + "\n\"" + name + "\": {\"type\": \"" + type + "\"" +
-              (i ? ", \"in\": \"" + before + "\"" : "") +
-              (colon == std::string::npos ? "" : "," + nodes[i].substr(colon + 1)) + "}";
+      all.push_back("\"" + name + "\": {\"type\": \"" + type + "\"" +
+                    (i ? ", \"in\": \"" + before + "\"" : "") +
+                    (colon == std::string::npos ? "" : "," + nodes[i].substr(colon + 1)) + "}");
       before = name;
     }
+    std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
+    text = "{" + top + "\"nodes\": {";
+    for (std::size_t i = 0; i < all.size(); ++i) text += (i ? "," : "") + apart + all[i];
     text += "}}";
     INFO(text);
     graph = load_graph(parse_document("g.json", text, diagnostics), types(), {}, diagnostics);
@@ -262,8 +295,8 @@ std::string flow(const std::vector<std::string>& nodes, const std::string& top =
 
 // Each diagnostic: its code, where and what stands there, the message and the hint.
 std::string said(const std::vector<std::string>& nodes, const std::string& top = "",
-                 const PlanOptions& options = {}) {
-  const Read read(nodes, top, options);
+                 std::size_t first = 0, const std::string& apart = "\n") {
+  const Read read(nodes, top, {}, first, apart);
   std::string out;
   for (const Diagnostic& d : read.diagnostics.all())
     if (d.code != "SL0319")  // nothing reads the last one
@@ -290,6 +323,8 @@ TEST_CASE("fields are what the nodes before say of them") {
   CHECK(flow({"cases", "load", "one_hot: \"count\": 4", "select"}) == "image float32 [5, ...]");
   CHECK(flow({"cases", "load", "integers"}) == "image int64 [?, ...]; label path");
   CHECK(flow({"cases", "select: \"keys\": [\"label\", \"none\"]"}) == "label path");
+  CHECK(flow({"cases", "load", "one_hot: \"count\": 1", "select"}) == "image float32 [2, ...]");
+  CHECK(flow({"cases", "load", "one_hot: \"count\": 0", "select"}) == "image float32 [?, ...]");
   CHECK(flow({"cases", "anything"}) == "open");
   CHECK(flow({"cases", "anything", "number: \"keys\": [\"a\", \"b\"]"}) ==
         "open; a_1 []; a_2 []; b_1 []; b_2 []");
@@ -309,8 +344,37 @@ TEST_CASE("a field that is like another has its form and size") {
       "image path; label path; a path; b path; c path");
   CHECK(flow({"cases", "load", "copy: \"names\": [\"label\"]"}) ==
         "image float32 [?, ...]; label float32 [?, ...]");
+  CHECK(flow({"cases", "load",
+              "first: \"keys\": [\"image\", \"label\"], \"names\": [\"a\", \"b\"]"}) ==
+        "image float32 [?, ...]; label path; a uint8 [?, ...]; b uint8 [?, ...]");
   CHECK(flow({"cases: \"keys\": []", "anything", "first: \"names\": [\"a\"]"}) == "open");
   CHECK(flow({"cases: \"keys\": []", "first: \"names\": [\"a\"]"}) == "a uint8");
+}
+
+TEST_CASE("rules about fields that are not there, or are paths, change nothing") {
+  for (const char* keys : {"none", "image"})
+    CHECK(flow({"cases",
+                "loose: \"size\": [4, 4], \"image\": \"none\", \"axes\": [7], \"keys\": [\"" +
+                    std::string(keys) + "\"]"},
+               R"("models": {"net": {"type": "unet"}}, )") == "image path; label path");
+}
+
+TEST_CASE("flows are the same where the same can be seen of them") {
+  Flow a, b;
+  for (Flow* flow : {&a, &b}) {
+    flow->batch = 2;
+    flow->fields.push_back({.name = "x", .form = Form::batch, .channels = 3});
+  }
+  CHECK(a.same(b));
+  b.fields[0].name = "y";
+  CHECK_FALSE(a.same(b));
+  b.fields[0].name = "x";
+  b.batch = 4;
+  CHECK_FALSE(a.same(b));
+  a.batch = 4;
+  CHECK(a.same(b));
+  a.fields.push_back({.name = "z"});
+  CHECK_FALSE(a.same(b));
 }
 
 TEST_CASE("a rule may hold for some values of a parameter alone") {
@@ -339,6 +403,18 @@ TEST_CASE("extents are known as soon as a node fixes them") {
         "image float32 [?, 9, 9, 9]");
   CHECK(sized({"resize: \"size\": [-1, 5, 6]"}) == "image float32 [?, ?, 5, 6]");
   CHECK(sized({"resize: \"size\": \"auto\""}) == "image float32 [?, ...]");
+  CHECK(sized({"two", "two"}) == "image float32 [?, ?, ?]");
+  CHECK(sized({"three", "resize: \"size\": [8]"}) == "image float32 [?, 8, 8, 8]");
+  CHECK(sized({"resize: \"size\": [4, 4, 4, 4]"}) == "image float32 [?, ...]");
+  CHECK(sized({"resize: \"size\": 0"}) == "image float32 [?, ...]");
+  CHECK(sized({"resize: \"size\": 1"}) == "image float32 [?, ...] every 1");
+  CHECK(sized({"resize", "resize: \"size\": 0"}) == "image float32 [?, ...] every 8");
+  CHECK(sized({"resize: \"size\": [1, 5, 6]", "pad: \"size\": [8, 2, 6]"}) ==
+        "image float32 [?, 8, 5, 6]");
+  CHECK(sized({"spacing: \"pixdim\": 2", "resize: \"size\": 1"}) ==
+        "image float32 [?, ...] every 1");
+  CHECK(sized({"spacing: \"pixdim\": 2", "pad: \"size\": 7"}) ==
+        "image float32 [?, ...] varies since spacing2");
   CHECK(sized({"resize: \"size\": [4, 5, 6]", "pad: \"size\": [8, 2, 6]"}) ==
         "image float32 [?, 8, 5, 6]");
   CHECK(sized({"pad: \"size\": [8, 2, 6]"}) == "image float32 [?, ?, ?, ?]");
@@ -367,6 +443,8 @@ TEST_CASE("where equal axes change places, extents stay") {
   CHECK(rotated("[4, 4, 5]", "[0, 1]") == "image float32 [?, 4, 4, 5]");
   CHECK(rotated("[4, 5, 4]", "[0, -1]") == "image float32 [?, 4, 5, 4]");
   CHECK(rotated("[4, 4, 5]", "[1, 2]") == "image float32 [?, ?, ?, ?]");
+  CHECK(rotated("[5, 4, 4]", "[0, 1]") == "image float32 [?, ?, ?, ?]");
+  CHECK(rotated("[4, 4, 5]", "[0, -1]") == "image float32 [?, ?, ?, ?]");
   CHECK(rotated("[4, 4, 5]", "[1]") == "image float32 [?, 4, 4, 5]");
   CHECK(rotated("[0, 4, 4]", "[1, 2]") == "image float32 [?, ?, ?, ?] varies since rotate3");
 }
@@ -383,6 +461,8 @@ TEST_CASE("a batch has as many as it gathers, and is no batch afterwards where i
   CHECK(then({"pair: \"names\": [\"a_\", \"b_\"]"}) ==
         "a_image float32 [1, 4, 5]; b_image float32 [1, 4, 5]");
   CHECK(flow({"cases", "batch"}) == "image path; label path");
+  CHECK(flow({"cases", "load", "spacing", "batch: \"count\": 1", "select"}) ==
+        "image float32 [1, ?, ?, ?, ?]");
 }
 
 TEST_CASE("what a network gives has its channels, or is no image where it classifies") {
@@ -395,6 +475,31 @@ TEST_CASE("what a network gives has its channels, or is no image where it classi
         "image float32 [2, 1, ...]; pred float32 [2, 2, ...]");
   CHECK(flow(nodes, R"("models": {"net": {"type": "classifier", "mode": "classes"}}, )") ==
         "image float32 [2, 1, ...]; pred float32");
+  CHECK(flow(nodes) == "image float32 [2, 1, ...]; pred float32 [2, ?, ...]");  // no such network
+  CHECK(flow(nodes, R"("models": {"net": {"type": "bare"}}, )") ==
+        "image float32 [2, 1, ...]; pred float32 [2, ?, ...]");
+  CHECK(flow(nodes, R"("models": {"more": {"type": "unet", "out": 7},
+      "net": {"type": "unet", "out": 5}}, )") ==
+        "image float32 [2, 1, ?, ?, ?]; pred float32 [2, 5, ?, ?, ?]");
+  CHECK(said({"cases: \"keys\": [\"image\"]", "load", "three", "batch", "forward",
+              "flat: \"keys\": [\"pred\"]"},
+             R"("models": {"net": {"type": "classifier", "mode": "classes"}}, )")
+            .empty());
+}
+
+TEST_CASE("nodes of a step see what enters it") {
+  const std::string nodes = R"([{"type": "forward"}, {"type": "loss"}, {"type": "steers", "keys":
+      ["a"]}, {"type": "adam"}])",
+                    keys = R"("keys": ["image", "label"])";
+  const Read read({"cases", "load: " + keys, "batch", "steps: \"step\": " + nodes}, unet);
+  REQUIRE(read.plan);
+  CHECK(read_on_host(*read.plan, 3) == std::vector<std::string>{"a"});
+  CHECK(text(read.last().flow) == "image float32 [2, ?, ...]; label float32 [2, ?, ...]");
+  CHECK(said({"cases", "load: " + keys, "steps: \"step\": " + nodes}, unet) ==
+        "SL0604 nodes.steps2.step.0.type at \"forward\": \"steps2.step.0\" takes a batch [N, C, X, "
+        "Y, Z], but \"image\" is a single sample | put a batch node in front\n"
+        "SL0604 nodes.steps2.step.1.type at \"loss\": \"steps2.step.1\" takes a batch [N, C, X, Y, "
+        "Z], but \"label\" is a single sample | put a batch node in front\n");
 }
 
 TEST_CASE("gradients of a network that is trained go through what is differentiable") {
@@ -416,8 +521,20 @@ TEST_CASE("gradients of a network that is trained go through what is differentia
   CHECK(with({"round: \"keys\": [\"pred\"]"}) ==
         "SL0613 nodes.loss5 at \"loss5\": \"loss5\" trains nothing: no gradient goes back through "
         "\"round4\" (round) | use nodes with a gradient between model and loss, such as warp\n");
-  CHECK(with({"round: \"keys\": [\"pred\"]", "warp: \"keys\": [\"pred\"]"})
-            .find("no gradient goes back through \"round4\" (round)") != std::string::npos);
+  const std::string hint =
+      " (round) | use nodes with a gradient between model and loss, such as warp\n";
+  CHECK(with({"round: \"keys\": [\"pred\"]", "warp: \"keys\": [\"pred\"]"}) ==
+        "SL0613 nodes.warp5 at \"warp5\": \"warp5\" trains nothing: no gradient goes back through "
+        "\"round4\"" +
+            hint +
+            "SL0613 nodes.loss6 at \"loss6\": \"loss6\" trains nothing: no gradient goes back "
+            "through \"round4\"" +
+            hint);
+  CHECK(with({"round: \"keys\": [\"pred\"]", "integers: \"keys\": [\"pred\"]",
+              "select: \"keys\": [\"pred\", \"label\"]"}) ==
+        "SL0613 nodes.loss7 at \"loss7\": \"loss7\" trains nothing: no gradient goes back through "
+        "\"round4\"" +
+            hint);
 }
 
 TEST_CASE("a field that does not arrive is named, with what does") {
@@ -439,6 +556,31 @@ TEST_CASE("a field that does not arrive is named, with what does") {
   CHECK(said({"cases", "anything", "load: \"keys\": [\"none\"]"}).empty());
   CHECK(said({"cases", "load: \"keys\": [\"image\", \"label\", \"image\"]"}) ==
         "SL0611 nodes.load1.keys at [: \"load1.keys\" names \"image\" twice\n");
+}
+
+TEST_CASE("what is wrong is shown where it stands, in whatever line and order") {
+  CHECK(said({"cases", "load: \"keys\": [\"imag\"]"}, "", 0, " ") ==
+        said({"cases", "load: \"keys\": [\"imag\"]"}));
+  CHECK(said({"cases", "load: \"keys\": \"@k\""}, R"("vars": {"k": ["imag"]}, )")
+            .starts_with("SL0601 nodes.load1.keys at \"@k\": "));
+  CHECK(said({"files: \"files\": {\"a\": 1}", "opens: \"files\": {\"a\": 1, \"c\": 2}"}) ==
+        "SL0601 nodes.opens1.files at {: \"opens1\" needs the field \"c\", but what arrives is "
+        "\"a\" | did you mean \"a\"?\n");
+  // The nodes that made batches, or moved samples, stand first in the file.
+  const std::vector<std::string> batches{"cases", "load", "batch", "resize"},
+      moves{"cases", "load", "move", "device_too", "sink"},
+      caches{"cases", "load", "move", "cache: \"store\": \"device\"", "device_too"};
+  CHECK(said(batches, "", 2) == said(batches));
+  CHECK(said(moves, "", 2) == said(moves));
+  CHECK(said(caches, "", 2) == said(caches));
+}
+
+TEST_CASE("one mistake is said once") {
+  CHECK(said({"cases", "load", "three", "batch", "two"}).starts_with("SL0603"));
+  CHECK(said({"cases", "load", "three", "batch", "two"}).find("SL0605") == std::string::npos);
+  CHECK(said({"cases", "load", "three", "two", "two"}) == said({"cases", "load", "three", "two"}));
+  CHECK(said({"cases", "load", "spacing", "spacing: \"pixdim\": [1, 1]", "three", "three"}) ==
+        said({"cases", "load", "spacing", "spacing: \"pixdim\": [1, 1]"}));
 }
 
 TEST_CASE("a field in another form than a node takes") {
@@ -476,6 +618,13 @@ TEST_CASE("a number of axes that does not fit") {
   CHECK(said({"cases", "load", "spacing", "spacing: \"pixdim\": [1, 1]"}) ==
         "SL0605 nodes.spacing3.pixdim at [: \"spacing3.pixdim\" is for 2 spatial axes, but "
         "\"image\" has 3 (spacing2.pixdim)\n");
+  CHECK(
+      said({"cases", "load", "three", "flat"}).starts_with("SL0605 nodes.flat3.in at \"three2\""));
+  CHECK(said({"cases", "load", "spacing: \"pixdim\": \"R\"", "solid"}) ==
+        "SL0605 nodes.solid3.in at \"spacing2\": \"solid3\" takes 2 spatial axes, but \"image\" "
+        "has 1 "
+        "(spacing2.pixdim)\n");
+  CHECK(said({"cases", "load", "two", "solid"}).empty());
   CHECK(said({"cases", "load", "three", "spacing: \"pixdim\": 1"}) ==
         "SL0605 nodes.spacing3.pixdim at 1: \"spacing3.pixdim\" is for 1 spatial axis, but "
         "\"image\" has 3 (three2)\n");
@@ -519,6 +668,9 @@ TEST_CASE("what enters a network fits its channels, axes, type and strides") {
       "they must be multiples of 6, but axis 0 of \"image\" has 9 | pad or crop to 12 or 6\n");
   CHECK(into("", "[6, 3, 3]", ", \"strides\": [[3], [2, 1, 1]]").empty());
   CHECK(into("", "[0, 4, 4]", "").empty());
+  CHECK(into("", "[4, 8, 12]", ", \"strides\": [[0], [2]]").empty());
+  CHECK(into("", "[4, 8, 12]", ", \"strides\": [[1048576], [3]]").find("multiples of 1048576,") !=
+        std::string::npos);
   CHECK(into("", "8", "").empty());
   CHECK(into("", "6", "").find("axis 0 of \"image\" has 6") != std::string::npos);
   CHECK(said({"cases", "load", "infer: \"size\": [4, 4, 6]"}, unet) ==
