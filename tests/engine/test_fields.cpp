@@ -535,6 +535,13 @@ TEST_CASE("gradients of a network that is trained go through what is differentia
         "SL0613 nodes.loss7 at \"loss7\": \"loss7\" trains nothing: no gradient goes back through "
         "\"round4\"" +
             hint);
+  // Once, and not by each node that follows.
+  CHECK(said({"cases", "load: \"keys\": [\"image\", \"label\"]", "batch", "forward",
+              "round: \"keys\": [\"pred\"]", "loss", "device_too", "adam"},
+             unet) ==
+        "SL0613 nodes.loss5 at \"loss5\": \"loss5\" trains nothing: no gradient goes "
+        "back through \"round4\"" +
+            hint);
 }
 
 TEST_CASE("a field that does not arrive is named, with what does") {
