@@ -249,8 +249,9 @@ class Turns : PlanPass {
         names += (begin++ == 0 ? "\"" : " and \"") + n.path() + "\"";
     if (begin > 1)
       diagnostics_.warning("SL0418",
-                           names + " begin training side by side, so \"every_s\" writes no checkpoint "
-                                   "before an epoch's end",
+                           names +
+                               " begin training side by side, so \"every_s\" writes no checkpoint "
+                               "before an epoch's end",
                            Place{graph_.document, "/run/checkpoint/every_s"},
                            "run.checkpoint.every_s", "put one network behind the other's updater");
   }
