@@ -8,10 +8,10 @@
 // Invariant: plain data, like the rest of a Spec. fields.h says what `check` makes of it.
 //
 // Names of fields are written "pred", "@keys" (what the parameter `keys` holds: a string or a list
-// of them), "@files{}" (the keys of the object, or of the list of objects, that it holds),
-// "@keys@postfix" (each with what `postfix` holds behind it) or "@key#numbers" (each with _ and
-// each of the numbers behind it: pred_5). Numbers are written "1", "@param", "@param+2" or
-// "@net.param" (of the network that the parameter `net` names).
+// of them), "@files{}" (the keys of the object, or of the list of objects, that it holds), and with
+// more behind each: "@keys@postfix" (what `postfix` holds), "@keys@=_map" (that text),
+// "@key#numbers" (_ and each of the numbers: pred_5). Numbers are written "1", "@param", "@param+2"
+// or "@net.param" (of the network that the parameter `net` names).
 #pragma once
 
 #include <cstdint>
