@@ -257,5 +257,5 @@ TEST_CASE("a random graph on a device that is cut and resumed gives what the unb
   resumes(true, 40, 20000);
 }
 TEST_CASE("a random graph on a device pauses when the device has done the step") {
-  pauses(true, 30, 20000);
+  pauses(true, 60, 20000);
 }

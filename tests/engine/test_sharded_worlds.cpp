@@ -385,6 +385,18 @@ TEST_CASE("a cut that a step asks for comes before the next one's first shard") 
   });
 }
 
+TEST_CASE("a pause that a step asks for comes before the next one's first shard") {
+  campaign::for_seeds("pauses_between_steps", 300, 20000, [](std::uint64_t seed) {
+    CAPTURE(seed);
+    const World w(seed);
+    Rank rank(w, nullptr, 4, {}, 1, 0, true);
+    rank.run(/*watched=*/true);
+    CHECK(rank.pauses.size() == expected(w).size());
+    for (const Rank::Pause& p : rank.pauses)
+      CHECK(p.at.batch % static_cast<std::uint64_t>(w.shards) == 0);
+  });
+}
+
 TEST_CASE("ranks that agree on a cut behind an epoch's last step have all had that epoch") {
   World w(1);
   w.epochs = 3;
