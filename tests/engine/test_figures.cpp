@@ -132,9 +132,10 @@ TEST_CASE("where bodies queue work of a device, they are busy as long as that wo
 
 TEST_CASE("what a node left to the last of its run used the cores as that one did") {
   Measured m;
-  m.last(m.zoom).busy_ns = 1'000'000;
   m.last(m.flip).cpu_ns = 30;
   m.last(m.flip).cpu_of_ns = 60;
+  CHECK_FALSE(m.of(m.zoom).clocked);  // it left nothing
+  m.last(m.zoom).busy_ns = 1'000'000;
   CHECK(m.of(m.zoom).clocked);
   CHECK(m.of(m.zoom).cpu == doctest::Approx(0.5));
   m.last(m.zoom).cpu_ns = 10;  // it has been looked at itself
@@ -146,7 +147,8 @@ TEST_CASE("what a node left to the last of its run used the cores as that one di
 TEST_CASE("passes that do the work of several are named where they are a twentieth of a node's") {
   Measured m;
   m.last(m.zoom).busy_ns = 1'000'000'000;
-  m.last(m.zoom).shared_ns = 60'000'000;
+  m.first(m.zoom).shared_ns = 10'000'000;
+  m.last(m.zoom).shared_ns = 70'000'000;
   m.last(m.zoom).with = 0b11;  // by positions in the run, itself among them
   const Plan& plan = *m.b.made;
   CHECK(m.of(m.zoom).with == std::vector{m.flip});
@@ -159,12 +161,12 @@ TEST_CASE("passes that do the work of several are named where they are a twentie
   CHECK(done_in(plan, m.figures(), m.load) == -1);
   m.last(m.flip).busy_ns = 4'000'000;  // more than a twentieth of those passes
   CHECK(done_in(plan, m.figures(), m.flip) == -1);
-  m.last(m.zoom).shared_ns = 40'000'000;
+  m.last(m.zoom).shared_ns = 50'000'000;
   CHECK(done_with(plan, m.figures(), m.zoom) == std::vector{m.zoom});
   m.last(m.zoom).shared_ns = 2'000'000'000;
   CHECK(m.of(m.zoom).shared_s == doctest::Approx(1));  // no more than all
   m.last(m.zoom).device_ns = 3'000'000'000;
-  m.last(m.zoom).shared_ns = 1;
+  m.last(m.zoom).shared_ns = 10'000'001;
   CHECK(m.of(m.zoom).shared_s == doctest::Approx(3));  // a body as a whole
 }
 
@@ -207,6 +209,9 @@ TEST_CASE("a profile says all figures, and those that are not nothing alone") {
   CHECK(zoom["done_with"] == Json({"flip"}));
   CHECK_FALSE(zoom.contains("cpu"));
   CHECK_FALSE(zoom.contains("credits"));
+  CHECK_FALSE(zoom.contains("spared"));
+  CHECK_FALSE(zoom.contains("host_s"));
+  CHECK_FALSE(j["nodes"]["cases"].contains("body_s"));
   CHECK(j["nodes"]["sink"]["host_s"] == 0.5);
   const Json credits = {{"total", m.b.made->nodes[0].credits}, {"out", 1}, {"most_out", 3}};
   CHECK(j["nodes"]["cases"]["credits"] == credits);
@@ -287,6 +292,12 @@ TEST_CASE("the pace is that of the stream that trains, in samples of its source"
   CHECK(pace_node(plan, stream) == step);
   CHECK(pace_node(plan, plan.nodes[static_cast<std::size_t>(other)].stream) == 1);
   CHECK(pace(plan, Figures{}) == 0);
+  const auto credits = [&](int i) { return plan.nodes[static_cast<std::size_t>(i)].credits; };
+  CHECK(queue_room(plan, s) == 0);
+  CHECK(queue_room(plan, crop) == credits(s));
+  CHECK(queue_room(plan, batch) == 4 * credits(s));
+  CHECK(queue_room(plan, fwd) == credits(batch));
+  CHECK(queue_room(plan, step) == 1);  // one batch in the training region
   Figures f;
   f.nodes.resize(plan.nodes.size());
   f.nodes[static_cast<std::size_t>(step)].rate = 3;
@@ -298,4 +309,21 @@ TEST_CASE("the pace is that of the stream that trains, in samples of its source"
   CHECK(samples_each(varies, step) == 0);
   CHECK(pace(varies, f) == doctest::Approx(11));
   CHECK(queue_room(varies, batch) == varies.nodes[static_cast<std::size_t>(s)].credits);
+}
+
+TEST_CASE("without training the first stream that runs freely sets the pace") {
+  Builder b;
+  for (const std::string name : {"first", "second"}) {
+    const int s = b.source(name, 9);
+    b.add(name + " sink", sink("k"), [](Firing&) {}, {{s, 0}});
+  }
+  REQUIRE(b.plan());
+  CHECK(pace_stream(*b.made) == 0);
+  Plan plan = *b.made;
+  plan.streams[0].takes_turns = true;
+  CHECK(pace_stream(plan) == 1);
+  plan.streams[1].takes_turns = true;
+  CHECK(pace_stream(plan) == 0);
+  CHECK(pace_node(plan, 1) == 3);
+  CHECK(pace_node(plan, 2) == -1);
 }
