@@ -7,7 +7,6 @@ namespace {
 
 struct TreLossParams : LossParams {
   std::vector<double> spacing{1};
-  TreLossParams() { key = {"warped_points"}, label_key = "moving_points"; }
 };
 
 struct TreLoss final : LossOf<TreLossParams> {

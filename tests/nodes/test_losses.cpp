@@ -175,13 +175,14 @@ TEST_CASE(
       loss(), "field \"label_type\" [2, 2, 9, 9] does not fit the output [2, 3, 9, 9]", DataError);
 }
 
-TEST_CASE("masked_patch_loss says what does not fit the image's patches") {
+TEST_CASE("masked_patch_loss reads the image, and says what does not fit its patches") {
   const Pair in = inputs("patches");
-  Sample s = batch(in.pred, in.label);
+  Sample s = sample_of("pred", in.pred);  // its truth is the image, not a label
   set_patches(s, in);
   const auto loss = [&s](const Json& size) {
     return drive("masked_patch_loss", {{"patch_size", size}}, {s})[0].tensor("loss");
   };
+  CHECK(loss({2, 3}).item<double>() == doctest::Approx(1.713721752166748));
   CHECK_THROWS_WITH_AS(loss(2),
                        "the output [2, 4, 12] and \"mask\" [2, 4] do not fit the patches of "
                        "\"image\", [2, 6, 8]",
