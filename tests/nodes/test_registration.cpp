@@ -232,6 +232,10 @@ TEST_CASE("landmarks follow a field, and tre_loss and tre_metric measure how far
   CHECK(metric.flush().at(0).second == doctest::Approx(3));
   s.set("moving_points", Field(truth.slice(1, 0, 2), s.at("ddf").meta));
   CHECK_THROWS_AS((void)Driver("tre_loss").fire({s}), DataError);
+  // What check goes by is what the node reads.
+  const Spec& spec = *Registry::global().catalogue().find("tre_loss");
+  CHECK(spec.find_param("key")->fallback == Json::array({"warped_points"}));
+  CHECK(spec.find_param("label_key")->fallback == "moving_points");
 }
 
 TEST_CASE("points are read from text and follow their image through its transforms") {
