@@ -46,8 +46,11 @@ std::uint64_t kept_bytes(const Sample& sample);
 class MemoryTier final : public Tier {
  public:
   using Form = SamplePtr (*)(const SamplePtr&);  // how a sample is kept
-  explicit MemoryTier(std::optional<std::uint64_t> budget, Form form = &compact)
-      : budget_(budget), form_(form) {}
+  // `keeps`: an item that it may hold, asked under its lock, so that none stays that erase_if() has
+  // passed by; empty: any.
+  explicit MemoryTier(std::optional<std::uint64_t> budget, Form form = &compact,
+                      std::function<bool(std::uint64_t)> keeps = {})
+      : budget_(budget), form_(form), keeps_(std::move(keeps)) {}
 
   std::optional<CacheStore::Entry> find(std::uint64_t item) override {
     std::shared_lock lock(mutex_);
@@ -61,7 +64,7 @@ class MemoryTier final : public Tier {
     if (own.sample) own.sample = form_(own.sample);
     const std::uint64_t bytes = size(own);
     std::unique_lock lock(mutex_);
-    if (entries_.contains(item)) return true;
+    if (entries_.contains(item) || (keeps_ && !keeps_(item))) return true;
     if (budget_ && bytes > *budget_ - bytes_) return false;
     bytes_ += bytes;
     entries_.emplace(item, std::move(own));
@@ -94,6 +97,7 @@ class MemoryTier final : public Tier {
   std::unordered_map<std::uint64_t, CacheStore::Entry> entries_;
   const std::optional<std::uint64_t> budget_;
   const Form form_;
+  const std::function<bool(std::uint64_t)> keeps_;
   std::uint64_t bytes_ = 0;
 };
 

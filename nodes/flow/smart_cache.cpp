@@ -64,11 +64,12 @@ struct SmartCache final : Node {
                                      std::to_string(parts_) +
                                      " parts: by_shard needs batches that run.shards divides");
     }
-    store_.tiers.push_back(std::make_unique<MemoryTier>(std::nullopt, memory_form(context)));
     store_.keeps = [this](std::uint64_t item) {
       std::lock_guard lock(mutex_);
       return window_.contains(item);
     };
+    store_.tiers.push_back(
+        std::make_unique<MemoryTier>(std::nullopt, memory_form(context), store_.keeps));
   }
 
   void process(Firing& f) override { f.emit_ptr(f.ptr()); }
@@ -78,10 +79,12 @@ struct SmartCache final : Node {
   std::optional<std::vector<std::uint64_t>> epoch_items(std::uint32_t epoch,
                                                         std::uint64_t listed) override {
     std::vector<std::uint64_t> items = items_of(epoch, listed);
-    std::lock_guard lock(mutex_);
-    window_ = {items.begin(), items.end()};
-    static_cast<MemoryTier&>(*store_.tiers.front()).erase_if([&](std::uint64_t item) {
-      return !window_.contains(item);
+    {
+      std::lock_guard lock(mutex_);
+      window_ = {items.begin(), items.end()};
+    }
+    static_cast<MemoryTier&>(*store_.tiers.front()).erase_if([this](std::uint64_t item) {
+      return !store_.keeps(item);
     });
     return items;
   }

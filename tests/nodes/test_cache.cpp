@@ -412,6 +412,17 @@ TEST_CASE("a quarantined item is not written down: its failure may pass") {
   CHECK_FALSE(run_graph(g).failure.empty());
 }
 
+// As where the window moves on while an item is on its way into it.
+TEST_CASE("a cache keeps nothing that has left it before it was put there") {
+  int asked = 0;
+  Tiers cache;
+  cache.keeps = [&asked](std::uint64_t) { return asked++ == 0; };
+  cache.tiers.push_back(std::make_unique<MemoryTier>(std::nullopt, &compact, cache.keeps));
+  cache.put(3, {std::make_shared<const Sample>(), ""});
+  CHECK(cache.held().entries == 0);
+  CHECK(cache.held().refused == 0);
+}
+
 TEST_CASE("a smart cache's epochs hold the items that MONAI's SmartCacheDataset has") {
   const Json cases = Json::parse(std::ifstream(SLUICE_SOURCE_DIR "/tests/golden/smart_cache.json"));
   REQUIRE(cases.size() == 6);
