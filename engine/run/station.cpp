@@ -537,8 +537,9 @@ void Station::pump_source(Actions& actions) {
   const auto epochs = static_cast<std::uint32_t>(scheduler_.plan_.streams[plan_.stream].epochs);
   const bool cut = scheduler_.cutting();
   // It waited for a credit to say so: of ranks that agree on a cut behind an epoch's last step, all
-  // have had that epoch.
-  if (cut && ordinal_ > 0 && node_->epoch_size() == ordinal_) end_source_epoch(false, actions);
+  // have had that epoch. Not where the cut took an item that it was making.
+  if (cut && ordinal_ > 0 && node_->epoch_size() == ordinal_ && !epoch(close_epoch_).cut)
+    end_source_epoch(false, actions);
   if (close_epoch_ < epochs && cut) {
     end_source_epoch(true, actions);
     done_ = true;

@@ -547,6 +547,7 @@ void Station::emit_source(Job& job, const std::string* skip, Actions& actions) {
   base.hits = std::move(job.hits);
   base.item = firing.outs().empty() ? Packet::no_item : firing.outs().front().item;
   if (skip) {
+    if (skip == reasons::discarded) epoch(job.stamp.epoch).cut = true;
     if (skip != reasons::elsewhere) ledger.lost[*skip] += 1;
     ++ledger.skipped[*skip];
   } else {

@@ -186,6 +186,30 @@ TEST_CASE("a cut while a resume catches up keeps the resume's position") {
   CHECK(out.position.batch == 11);
 }
 
+TEST_CASE("a cut that takes an epoch's last item from its source does not end the epoch") {
+  for (const std::uint64_t last : {2, 3}) {
+    Training t(4, 2);
+    Scheduler* running = nullptr;
+    std::atomic<std::uint64_t> admitted{0};
+    t.in_fwd = [&](Firing&) { ++admitted; };
+    Body& source = t.b.body(t.source);
+    source.size = 4;
+    source.fn = [&](Firing& f) {
+      if (f.stamp().index == 4) return f.end_epoch();
+      if (f.stamp().index == last) {
+        while (admitted < last) nap(100);
+        running->stop();
+      }
+      f.emit_item(f.stamp().index, Sample(f.stamp().index));
+    };
+    REQUIRE(t.b.plan(2));
+    const Outcome out = run_planned(t.b, running);
+    CHECK(out.status == Outcome::Status::cut);
+    CHECK(out.position.turn == 0);
+    CHECK(out.position.batch == last);
+  }
+}
+
 TEST_CASE("an epoch without packets whose turn has not come is not flushed by a cut") {
   Training t(10, 3);
   int v = t.validate(t.b.source("v", 3, 100));
