@@ -148,9 +148,9 @@ std::uint64_t total_bytes(const fs::path& folder, const ReadBytes& read) {
 }
 
 // sluice_dicom at work on a series, with what its first line says.
-class Reader {
+class HelperProcess {
  public:
-  Reader(const fs::path& folder, const ReadBytes& read, int in = -1, std::uint64_t given = 0)
+  HelperProcess(const fs::path& folder, const ReadBytes& read, int in = -1, std::uint64_t given = 0)
       : name_(folder.string()),
         bytes_(total_bytes(folder, read)),
         seconds_(30 + bytes_ / 1'000'000),
@@ -225,7 +225,7 @@ bool is_dicom_file(const fs::path& file) {
 
 Volume read_dicom_series(const fs::path& folder, at::ScalarType dtype, const ReadBytes& read) {
   const std::string name = folder.string();
-  Reader reader(folder, read);
+  HelperProcess reader(folder, read);
   const RawVolume raw = raw_volume(reader.said);
   check_affine(raw.affine, 3, name);
   FileBytes voxels = reader.take(voxel_bytes(raw, name), "voxel");
@@ -242,7 +242,7 @@ FileBytes dicom_segmentation(const fs::path& series, const at::Tensor& labels,
   Given given;
   given.add(line.data(), line.size());
   given.add(voxels.const_data_ptr<std::uint8_t>(), size);
-  Reader writer(series, read_plain, given.rewound(), size);
+  HelperProcess writer(series, read_plain, given.rewound(), size);
   return writer.take(writer.said.at("bytes"), "byte of its segmentation");
 }
 

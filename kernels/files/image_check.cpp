@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-using View = std::span<const std::uint8_t>;
+using Bytes = std::span<const std::uint8_t>;
 
 [[noreturn]] void fail(const std::string& name, const std::string& why) {
   throw DataError(name + ": " + why);
@@ -65,7 +65,7 @@ std::uint64_t png_bytes(const std::uint8_t* header, const std::string& name) {
 
 }  // namespace
 
-void check_png(View file, const std::string& name) {
+void check_png(Bytes file, const std::string& name) {
   constexpr std::uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
   if (file.size() < 8 || !std::equal(signature, signature + 8, file.begin()))
     fail(name, "is no PNG file");

@@ -13,40 +13,40 @@
 namespace sluice {
 namespace {
 
-const std::set<std::string_view> known{"ObjectType",
-                                       "ObjectSubType",
-                                       "NDims",
-                                       "BinaryData",
-                                       "BinaryDataByteOrderMSB",
-                                       "ElementByteOrderMSB",
-                                       "CompressedData",
-                                       "CompressedDataSize",
-                                       "TransformMatrix",
-                                       "Rotation",
-                                       "Orientation",
-                                       "Offset",
-                                       "Origin",
-                                       "Position",
-                                       "CenterOfRotation",
-                                       "AnatomicalOrientation",
-                                       "ElementSpacing",
-                                       "ElementSize",
-                                       "DimSize",
-                                       "HeaderSize",
-                                       "Modality",
-                                       "ElementMin",
-                                       "ElementMax",
-                                       "ElementType",
-                                       "ElementNumberOfChannels",
-                                       "ElementDataFile",
-                                       "Comment",
-                                       "Name"};
+const std::set<std::string_view> meta_keys{"ObjectType",
+                                           "ObjectSubType",
+                                           "NDims",
+                                           "BinaryData",
+                                           "BinaryDataByteOrderMSB",
+                                           "ElementByteOrderMSB",
+                                           "CompressedData",
+                                           "CompressedDataSize",
+                                           "TransformMatrix",
+                                           "Rotation",
+                                           "Orientation",
+                                           "Offset",
+                                           "Origin",
+                                           "Position",
+                                           "CenterOfRotation",
+                                           "AnatomicalOrientation",
+                                           "ElementSpacing",
+                                           "ElementSize",
+                                           "DimSize",
+                                           "HeaderSize",
+                                           "Modality",
+                                           "ElementMin",
+                                           "ElementMax",
+                                           "ElementType",
+                                           "ElementNumberOfChannels",
+                                           "ElementDataFile",
+                                           "Comment",
+                                           "Name"};
 
 struct TypeName {
   VoxelType type;
   const char* name;
 };
-constexpr TypeName types[] = {
+constexpr TypeName meta_types[] = {
     {VoxelType::int8, "MET_CHAR"},       {VoxelType::uint8, "MET_UCHAR"},
     {VoxelType::int16, "MET_SHORT"},     {VoxelType::uint16, "MET_USHORT"},
     {VoxelType::int32, "MET_INT"},       {VoxelType::uint32, "MET_UINT"},
@@ -55,9 +55,9 @@ constexpr TypeName types[] = {
     {VoxelType::int32, "MET_LONG"},      {VoxelType::uint32, "MET_ULONG"},  // of any machine
 };
 
-VoxelType type_of(const HeaderFields& fields) {
+VoxelType meta_type(const HeaderFields& fields) {
   const std::string name = fields.text("ElementType");
-  for (const auto& row : types)
+  for (const auto& row : meta_types)
     if (name == row.name) return row.type;
   fields.wrong("ElementType");
 }
@@ -65,8 +65,8 @@ VoxelType type_of(const HeaderFields& fields) {
 // ElementDataFile is the last one, by the format's rule. ITK adds fields of its users, such as a
 // NIfTI file's "qform_code", to a header that has all of its own. Where one of these is not there,
 // an unknown name may be it, misspelt.
-HeaderFields read_fields(HeaderLines& lines, const std::string& name) {
-  HeaderFields fields(name, known);
+HeaderFields meta_fields(HeaderLines& lines, const std::string& name) {
+  HeaderFields fields(name, meta_keys);
   std::map<std::string, std::string> others;
   while (!fields.has("ElementDataFile")) {
     const auto line = lines.next();
@@ -74,7 +74,7 @@ HeaderFields read_fields(HeaderLines& lines, const std::string& name) {
     const auto equals = line->find('=');
     if (equals == std::string::npos) refuse(name, "is no MetaImage: a header line has no \"=\"");
     const std::string key = trimmed(line->substr(0, equals)), value = line->substr(equals + 1);
-    if (known.count(key) || key.starts_with("ElementToIntensityFunction"))
+    if (meta_keys.count(key) || key.starts_with("ElementToIntensityFunction"))
       fields.add(key, trimmed(value));
     else
       others.emplace(key, trimmed(value));
@@ -120,7 +120,7 @@ RawVolume raw_volume(const HeaderFields& fields, const std::string& name) {
   const auto n = static_cast<std::size_t>(fields.sizes("NDims", 1)[0]);
   if (n > 4) fields.wrong("NDims");
   RawVolume raw;
-  raw.type = type_of(fields);
+  raw.type = meta_type(fields);
   raw.dim = fields.sizes("DimSize", n);
   if (fields.has("ElementNumberOfChannels"))
     raw.channels = fields.sizes("ElementNumberOfChannels", 1)[0];
@@ -188,7 +188,7 @@ Volume read_meta_image(const std::filesystem::path& path, at::ScalarType dtype,
   const std::string name = path.string();
   FileBytes file = read(path);
   HeaderLines lines(file.view(), name);
-  const HeaderFields fields = read_fields(lines, name);
+  const HeaderFields fields = meta_fields(lines, name);
   const RawVolume raw = raw_volume(fields, name);
   const VoxelSource source = source_of(fields, lines.position(), file.size(), name);
   return read_voxels(raw, source, std::move(file), path, dtype, read);
@@ -210,7 +210,7 @@ void write_meta_image(const std::filesystem::path& path, const at::Tensor& data,
     packed = deflate_zlib(bytes, level);
     bytes = packed.view();
   }
-  const auto* row = std::ranges::find(types, type, &TypeName::type);
+  const auto* row = std::ranges::find(meta_types, type, &TypeName::type);
   std::string head =
       "ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = False\n";
   head += level > 0 ? "CompressedData = True\nCompressedDataSize = " + std::to_string(bytes.size())

@@ -20,12 +20,12 @@ constexpr std::size_t most_axes = 32;  // NumPy's own limit
 constexpr char magic[] = "\x93NUMPY";
 
 // `type` is how the stored bytes are held, `wide` what they become.
-struct TypeRow {
+struct NpyType {
   const char* code;
   std::size_t size;
   at::ScalarType type, wide;
 };
-constexpr TypeRow type_table[] = {
+constexpr NpyType npy_types[] = {
     {"b1", 1, at::kBool, at::kBool},     {"u1", 1, at::kByte, at::kByte},
     {"i1", 1, at::kChar, at::kChar},     {"u2", 2, at::kShort, at::kInt},
     {"i2", 2, at::kShort, at::kShort},   {"u4", 4, at::kInt, at::kLong},
@@ -35,7 +35,7 @@ constexpr TypeRow type_table[] = {
 };
 
 struct Header {
-  const TypeRow* row = nullptr;
+  const NpyType* row = nullptr;
   bool big_endian = false, fortran = false;
   std::vector<std::int64_t> shape;
 };
@@ -84,7 +84,7 @@ class HeaderText {
       throw DataError(name_ + ": holds records with named members; only plain numbers are read");
     const std::string type = string();
     const char order = type.empty() ? ' ' : type[0];
-    for (const auto& row : type_table)
+    for (const auto& row : npy_types)
       if (type.size() == 3 && type.compare(1, 2, row.code) == 0) h.row = &row;
     const bool ordered = order == '<' || order == '>' || order == '=';
     if (!h.row || !(ordered || (order == '|' && h.row->size == 1)))
@@ -196,7 +196,7 @@ std::uint64_t size_of(const Header& h, const std::string& name) {
   return empty ? 0 : volume;
 }
 
-at::Tensor widened(const at::Tensor& stored, const TypeRow& row) {
+at::Tensor widened(const at::Tensor& stored, const NpyType& row) {
   if (row.type == row.wide) return stored;
   const std::int64_t mask = row.size == 2 ? 0xffff : 0xffffffff;
   return stored.to(row.wide).bitwise_and_(mask);
@@ -246,8 +246,8 @@ at::Tensor channels_first(const at::Tensor& t, std::int64_t channel_dim, std::in
 
 void write_npy(const std::filesystem::path& path, const at::Tensor& data) {
   const at::Tensor whole = data.detach().cpu().contiguous();
-  const TypeRow* row = nullptr;
-  for (const auto& r : type_table)
+  const NpyType* row = nullptr;
+  for (const auto& r : npy_types)
     if (r.type == r.wide && r.type == whole.scalar_type()) row = &r;
   if (!row)
     throw DataError(path.string() + ": .npy is not written of " +

@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-const std::set<std::string_view> known{
+const std::set<std::string_view> nrrd_keys{
     "type",        "dimension",    "sizes",        "encoding",
     "endian",      "space",        "space origin", "space directions",
     "space units", "kinds",        "spacings",     "space dimension",
@@ -26,7 +26,7 @@ struct TypeNames {
   VoxelType type;
   std::set<std::string_view> names;
 };
-const TypeNames types[] = {
+const TypeNames nrrd_types[] = {
     {VoxelType::int8, {"signed char", "int8", "int8_t"}},
     {VoxelType::uint8, {"uchar", "unsigned char", "uint8", "uint8_t"}},
     {VoxelType::int16,
@@ -43,19 +43,19 @@ const TypeNames types[] = {
     {VoxelType::float64, {"double"}},
 };
 
-VoxelType type_of(const HeaderFields& fields) {
+VoxelType nrrd_type(const HeaderFields& fields) {
   const std::string name = fields.text("type");
-  for (const auto& row : types)
+  for (const auto& row : nrrd_types)
     if (row.names.count(name)) return row.type;
   fields.wrong("type");
 }
 
-HeaderFields read_fields(HeaderLines& lines, const std::string& name) {
+HeaderFields nrrd_fields(HeaderLines& lines, const std::string& name) {
   const auto first = lines.next();
   if (!first || first->size() != 8 || !first->starts_with("NRRD000") || (*first)[7] < '1' ||
       (*first)[7] > '5')
     refuse(name, "is no NRRD file");
-  HeaderFields fields(name, known);
+  HeaderFields fields(name, nrrd_keys);
   for (auto line = lines.next(); line && !line->empty(); line = lines.next()) {
     if (line->front() == '#') continue;
     const auto colon = line->find(':');
@@ -286,9 +286,9 @@ Volume read_nrrd(const std::filesystem::path& path, at::ScalarType dtype, const 
   const std::string name = path.string();
   FileBytes file = read(path);
   HeaderLines lines(file.view(), name);
-  const HeaderFields fields = read_fields(lines, name);
+  const HeaderFields fields = nrrd_fields(lines, name);
   RawVolume raw;
-  raw.type = type_of(fields);
+  raw.type = nrrd_type(fields);
   raw.swapped = is_big_endian(fields, raw.type);
   const std::vector<Axis> axes = axes_of(fields, name);
   order_axes(axes, raw, name);

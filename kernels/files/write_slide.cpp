@@ -13,14 +13,14 @@ namespace {
 namespace fs = std::filesystem;
 
 // A file that is removed unless it was kept.
-class Temporary {
+class NewFile {
  public:
-  explicit Temporary(fs::path path) : path_(std::move(path)) {}
-  ~Temporary() {
+  explicit NewFile(fs::path path) : path_(std::move(path)) {}
+  ~NewFile() {
     std::error_code ignored;
     if (!path_.empty()) fs::remove(path_, ignored);
   }
-  Temporary(const Temporary&) = delete;
+  NewFile(const NewFile&) = delete;
   const fs::path& path() const { return path_; }
   void become(const fs::path& name) {
     {
@@ -208,12 +208,12 @@ void write_slide(const fs::path& path, std::int64_t rows, std::int64_t columns,
                     " pixels have fewer than " + std::to_string(f.levels) + " levels");
   if (!path.parent_path().empty()) fs::create_directories(path.parent_path());
   const char* mode = needs_big_tiff(rows, columns, channels, f) ? "w8" : "w";
-  std::vector<std::unique_ptr<Temporary>> names;
+  std::vector<std::unique_ptr<NewFile>> names;
   std::vector<std::unique_ptr<TiffFile>> files;
   std::vector<Level> levels;
   levels.reserve(sizes.size());
   for (std::size_t l = 0; l < sizes.size(); ++l) {
-    names.push_back(std::make_unique<Temporary>(path.string() + ".level" + std::to_string(l)));
+    names.push_back(std::make_unique<NewFile>(path.string() + ".level" + std::to_string(l)));
     files.push_back(std::make_unique<TiffFile>(names[l]->path(), mode));
     set_tags(files[l]->get(), sizes[l], channels, f, l);
     levels.emplace_back(*files[l], sizes[l], channels, f);

@@ -63,12 +63,12 @@ void must_exist(const fs::path& file, const std::string& why) {
   if (!fs::exists(file)) throw DataError(file.string() + ": no such file; " + why);
 }
 
-using Names = std::set<std::string>;
+using Cases = std::set<std::string>;
 
-Names names_of(const Json& split, const char* key, const std::string& where) {
+Cases names_of(const Json& split, const char* key, const std::string& where) {
   if (!split.is_object() || !split.contains(key) || !split[key].is_array())
     throw DataError(where + ": a fold has no list \"" + key + "\"");
-  Names names;
+  Cases names;
   for (const Json& name : split[key]) {
     if (!name.is_string()) throw DataError(where + ": a case's name is no text");
     names.insert(name.get<std::string>());
@@ -77,29 +77,29 @@ Names names_of(const Json& split, const char* key, const std::string& where) {
 }
 
 // The part of `all` that the file's fold lists; a name that is no case is refused.
-Names listed(const fs::path& file, const NnunetSplit& which, const Names& all) {
+Cases listed(const fs::path& file, const NnunetSplit& which, const Cases& all) {
   const Json document = read_json(file);
   const std::string where = file.string();
   if (!document.is_array() || which.fold >= static_cast<std::int64_t>(document.size()))
     throw DataError(where + ": has no fold " + std::to_string(which.fold));
   const Json& fold = document[static_cast<std::size_t>(which.fold)];
-  const Names names = names_of(fold, which.split == "training" ? "train" : "val", where);
+  const Cases names = names_of(fold, which.split == "training" ? "train" : "val", where);
   for (const auto& name : names)
     if (!all.count(name)) throw DataError(where + ": there is no case \"" + name + "\"");
   return names;
 }
 
-Names drawn(const std::vector<std::string>& cases, const NnunetSplit& which) {
+Cases drawn(const std::vector<std::string>& cases, const NnunetSplit& which) {
   const auto held = held_out(cases.size(), {which.split, which.fold, which.folds});
-  Names names;
+  Cases names;
   for (std::size_t i = 0; i < cases.size(); ++i)
     if (held[i] == (which.split == "validation")) names.insert(cases[i]);
   return names;
 }
 
-Names chosen(const NnunetFolder& folder, const std::vector<std::string>& cases,
+Cases chosen(const NnunetFolder& folder, const std::vector<std::string>& cases,
              const NnunetSplit& which) {
-  const Names all(cases.begin(), cases.end());
+  const Cases all(cases.begin(), cases.end());
   if (which.split == "test" || which.fold < 0) return all;
   const fs::path file = folder.root / "splits_final.json";
   return fs::exists(file) ? listed(file, which, all) : drawn(cases, which);
@@ -116,7 +116,7 @@ DataList decathlon_fold(const NnunetFolder& folder, const NnunetSplit& which,
     names.push_back(item.name);
     for (auto& [field, file] : item.files) field = field == "image" ? key : label_key;
   }
-  const Names kept = chosen(folder, names, which);
+  const Cases kept = chosen(folder, names, which);
   std::erase_if(list, [&](const DataItem& item) { return !kept.count(item.name); });
   return list;
 }

@@ -25,25 +25,25 @@ using Units = std::vector<int>;  // a value's channels, each by its number in th
 }
 
 // A step that makes its channels of others by weights: [out, in, ...], or [in, out, ...].
-struct Product {
+struct Weighted {
   int weight = -1;
   Units biases;
   int out_axis = 0;
   bool depthwise = false;  // each channel of its own input's alone
 };
 
-std::optional<Product> product_of(const Step& s) {
+std::optional<Weighted> weighted(const Step& s) {
   if (const auto* c = dynamic_cast<const ConvStep*>(&s)) {
     const bool depthwise =
         c->spec.groups > 1 && c->spec.groups == c->spec.in && c->spec.in == c->spec.out;
     if (c->spec.groups > 1 && !depthwise) refuse(s, "its groups have several channels");
-    Product p{c->weight, {}, c->spec.transposed && !depthwise ? 1 : 0, depthwise};
+    Weighted p{c->weight, {}, c->spec.transposed && !depthwise ? 1 : 0, depthwise};
     for (const int b : {c->bias, c->silent_bias})
       if (b >= 0) p.biases.push_back(b);
     return p;
   }
   if (const auto* l = dynamic_cast<const LinearStep*>(&s)) {
-    Product p{l->weight, {}, 0, false};
+    Weighted p{l->weight, {}, 0, false};
     if (l->bias >= 0) p.biases.push_back(l->bias);
     return p;
   }
@@ -117,7 +117,7 @@ class Pruning {
   void follow(const Step& s) {
     Units& out = units_[s.output];
     const Units& in = units_[s.inputs[0]];
-    if (const auto product = product_of(s)) {
+    if (const auto product = weighted(s)) {
       if (sizes_[s.output].size() == 3) refuse(s, "it works on tokens");
       if (sizes_[s.inputs[0]][1] != std::ssize(in)) refuse(s, "its input is not one of channels");
       out = made(s.output);
@@ -144,7 +144,7 @@ class Pruning {
   void score() {
     score_.assign(parent_.size(), 0);
     for (const auto& s : whole_.steps) {
-      const auto product = product_of(*s);
+      const auto product = weighted(*s);
       if (!product) continue;
       const at::Tensor w = whole_.parameters[product->weight].tensor.detach().abs();
       const auto add = [&](const Units& units, std::int64_t axis) {
@@ -204,7 +204,7 @@ class Pruning {
       if (seen_.insert({q.name, axis}).second)
         cut_axis(q.name, q.tensor.detach(), axis, units, zero);
     };
-    if (const auto product = product_of(s)) {
+    if (const auto product = weighted(s)) {
       parameter(product->weight, product->out_axis, out, true);
       if (!product->depthwise) parameter(product->weight, 1 - product->out_axis, in, false);
       for (const int b : product->biases) parameter(b, 0, out, true);

@@ -36,12 +36,12 @@ Table load() {
   return load_table(file);
 }
 
-const Table& table() {
+const Table& api() {
   static const Table t = load();
   return t;
 }
 
-Held hold(void* made, int place) { return Held(made, {&table(), place}); }
+Held hold(void* made, int place) { return Held(made, {&api(), place}); }
 
 at::Tensor tensor_of(const Table& t, void* value, const std::string& file) {
   void* made = nullptr;
@@ -71,10 +71,10 @@ std::string runtime_library() {
   return library ? name : "";
 }
 
-std::string Engine::version() { return table().version; }
+std::string Engine::version() { return api().version; }
 
 std::vector<std::string> providers() {
-  const Table& t = table();
+  const Table& t = api();
   char** names = nullptr;
   int count = 0;
   t.call<GetAvailableProviders>(t.file, &names, &count);
@@ -96,7 +96,7 @@ namespace {
                 file +
                     ": provider \"tensorrt\" needs libnvinfer.so.10, TensorRT 10 of NVIDIA "
                     "(developer.nvidia.com/tensorrt), where the loader looks");
-  throw Error(Exit::usage, file + ": ONNX Runtime " + table().version + " (" + table().file +
+  throw Error(Exit::usage, file + ": ONNX Runtime " + api().version + " (" + api().file +
                                ") was built without provider \"" + provider +
                                "\": pip install onnxruntime-gpu");
 }
@@ -131,7 +131,7 @@ Engine::Engine(const fs::path& file, const EngineOptions& options) : file_(file.
 }
 
 void Engine::open(const EngineOptions& options, const std::string& provider) {
-  const Table& t = table();
+  const Table& t = api();
   provider_ = provider;
   void* made = nullptr;
   t.call<CreateSessionOptions>(file_, &made);
@@ -145,7 +145,7 @@ void Engine::open(const EngineOptions& options, const std::string& provider) {
 
 // Building an engine takes minutes, finding one in the cache seconds.
 void Engine::open_tensorrt(const EngineOptions& options, void* session_options) {
-  const Table& t = table();
+  const Table& t = api();
   const std::string gpu = gpu_identity();
   const fs::path engine = options.cache / engine_name(sha256_of_file(file_), gpu,
                                                       tensorrt_version(), t.version, options.size);
@@ -170,16 +170,16 @@ void Engine::open_tensorrt(const EngineOptions& options, void* session_options) 
 }
 
 void Engine::create(void* session_options) {
-  const Table& t = table();
+  const Table& t = api();
   t.call<CreateSession>(file_, t.environment, file_.c_str(), session_options, &session_);
 }
 
-Engine::~Engine() { table().release(release_session, session_); }
+Engine::~Engine() { api().release(release_session, session_); }
 
 std::vector<at::Tensor> Engine::run(const std::vector<std::string>& input_names,
                                     const std::vector<at::Tensor>& inputs,
                                     const std::vector<std::string>& output_names) const {
-  const Table& t = table();
+  const Table& t = api();
   std::vector<at::Tensor> dense;
   std::vector<Held> values, results;
   std::vector<const void*> in;
