@@ -16,6 +16,12 @@ std::string flush_line(std::uint32_t epoch, std::uint64_t state) {
   return "flush " + std::to_string(epoch) + " = " + std::to_string(state);
 }
 
+double number_of(std::uint64_t hash) { return static_cast<double>(hash >> 12); }
+
+std::string told_line(const std::string& stamp, double value) {
+  return stamp + " : " + std::to_string(static_cast<std::uint64_t>(value));
+}
+
 namespace {
 
 // A stamp of the interpreter's own.
@@ -95,11 +101,12 @@ class Interpreter {
     const int s = p_.sources[static_cast<std::size_t>(stream)];
     const auto n = static_cast<std::uint64_t>(node(s).size);
     const std::uint64_t key = random_key(p_.seed, node(s).path);
-    const Permutation order(n, mix(key ^ mix(static_cast<std::uint64_t>(e) + 0x5eedull)));
+    const std::uint64_t order = mix(key ^ mix(static_cast<std::uint64_t>(e) + 0x5eedull));
     for (std::uint64_t i = 0; i < n; ++i) {
       const Place place{stream, e, i, {}};
-      const Value v = source_value(node(s), node(s).permutes ? order(i) : i);
+      const Value v = source_value(node(s), source_item(node(s), i, order));
       const Made made = work(node(s), {{v}}, draws(s, place), 0, 0);
+      if (made.bad) results_.bad[node(s).path].insert(place.str());
       emit(s, place, made.children, false);
     }
     for (int i = 0; i < static_cast<int>(p_.nodes.size()); ++i)
@@ -162,9 +169,15 @@ class Interpreter {
     if (n.kind == Kind::cache) return emit(i, place, {{in.front().front()}}, false);
     const std::uint64_t weight = n.net >= 0 ? results_.weights[static_cast<std::size_t>(n.net)] : 0;
     const Made made = work(n, in, draws(i, place), state, weight);
-    if (made.bad) return emit(i, place, {}, n.kind == Kind::expand);
+    if (made.bad) {
+      results_.bad[n.path].insert(place.str());
+      return emit(i, place, {}, n.kind == Kind::expand);
+    }
     if (n.kind == Kind::updater) results_.weights[static_cast<std::size_t>(n.net)] = made.hash;
-    if (n.ordered || n.kind == Kind::updater) state = mix(state ^ made.hash);
+    if (n.ordered || n.kind == Kind::updater) {
+      state = mix(state ^ made.hash);
+      results_.told[n.path].push_back(told_line(place.str(), number_of(made.hash)));
+    }
     if (n.kind == Kind::sink) results_.logs[n.path].push_back(log_line(place.str(), in));
     emit(i, place, made.children, n.kind == Kind::expand);
   }
@@ -205,6 +218,8 @@ class Interpreter {
     m.ordinal = 0;
     if (!n.ordered && n.kind != Kind::updater) return;
     results_.logs[n.path].push_back(flush_line(static_cast<std::uint32_t>(label), m.state));
+    results_.told[n.path].push_back(
+        told_line("flush " + std::to_string(label), number_of(m.state)));
     m.state = 0;
   }
 

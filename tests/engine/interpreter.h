@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,10 @@ namespace sluice::sim {
 using Log = std::vector<std::string>;
 
 struct Results {
-  std::map<std::string, Log> logs;             // by path
-  std::map<std::string, std::uint64_t> fired;  // firings that emitted or delivered
+  std::map<std::string, Log> logs;  // by path
+  std::map<std::string, Log> told;  // what the run's events say of nodes that keep state
+  std::map<std::string, std::set<std::string>> bad;  // stamps of what was quarantined
+  std::map<std::string, std::uint64_t> fired;        // firings that emitted or delivered
   std::vector<std::uint64_t> weights;
   std::vector<std::string> turns;  // "stream/epoch" in the order they ended
 };
@@ -29,5 +32,8 @@ Results interpret(const Program& program, int stop_behind = -1);
 // How both sides write things down.
 std::string log_line(const std::string& stamp, const std::vector<std::vector<Value>>& in);
 std::string flush_line(std::uint32_t epoch, std::uint64_t state);
+// A number that a node logs or measures: as much of the hash as a double holds.
+double number_of(std::uint64_t hash);
+std::string told_line(const std::string& stamp, double value);
 
 }  // namespace sluice::sim

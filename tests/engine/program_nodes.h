@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,17 +17,21 @@ namespace sluice::sim {
 // Everything that outlives a run: networks, nodes' states, what was written down.
 struct Memory {
   std::vector<std::uint64_t> weights, states;
-  std::map<std::string, Log> logs;  // every node has one from the start
+  std::map<std::string, Log> logs, told;  // every node has one from the start
   std::vector<std::string> turns;
 };
+
+// Where a run asks for a cut.
+enum class From : std::uint8_t { begin, end, log, turn, pause, stream, thread };
 
 struct Setup {
   int threads = 2;
   int spare = 0;           // credits beyond what the plan says is needed, at random up to this
   std::uint64_t salt = 0;  // of naps and credits: what must not matter
   Resume resume;
-  int stop_behind = -1;           // turns
-  std::uint64_t stop_at = 0;      // the firing of the run that calls stop(); 0: none
+  int stop_behind = -1;       // turns
+  std::uint64_t stop_at = 0;  // the firing (log, turn, ...) of the run that calls stop(); 0: none
+  From stop_from = From::begin;
   std::uint32_t fail_one_in = 0;  // firings and flushes that throw; 0: none
   bool pauses = false;            // behind every step
   bool device = false;            // nodes of the step and the copy lane work on a simulated one
@@ -35,6 +40,8 @@ struct Setup {
 // The program with nothing on those two lanes that the host decides by what a value is: it does not
 // know it yet.
 Program for_device(Program program);
+
+class Keeper;
 
 class Trial {
  public:
@@ -52,10 +59,11 @@ class Trial {
   struct Pause {
     Resume at;
     Memory memory;
+    bool of_turn = false;  // at its end, where updaters alone stand still
   };
   std::vector<Pause> pauses;
   // Whether a pause has what this node keeps and wrote down.
-  bool stands_still(int i) const;
+  bool stands_still(int i, bool of_turn) const;
   // What the run broke besides its results: credits, ledger, live samples. Empty: nothing.
   std::vector<std::string> broken(const Results* expected);
 
@@ -77,7 +85,8 @@ class Trial {
   void flush(int i, Flush& f);
   void plant(int i, const Stamp& stamp, std::uint64_t salt, bool flushes = false);
   void set_credits();
-  Memory still() const;
+  void stops(From where);
+  Memory still(bool of_turn) const;
   void balance(int i, std::vector<std::string>& found) const;
   void bound(std::vector<std::string>& found) const;
   std::uint64_t draw(std::uint64_t what) const { return mix(setup_.salt ^ mix(what)); }
@@ -92,7 +101,9 @@ class Trial {
   std::unique_ptr<Events> events_;
   std::unique_ptr<SimulatedDevice> device_;
   std::mutex mutex_;
-  std::atomic<std::uint64_t> firings_{0};
+  std::atomic<std::uint64_t> until_stop_{0};
+  std::map<std::string, std::set<std::string>> bad_;  // stamps of what was quarantined
+  std::unique_ptr<Keeper> keeper_;
 };
 
 Memory fresh_memory(const Program& program);

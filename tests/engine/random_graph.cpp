@@ -17,7 +17,8 @@ struct Open {
 
 class Generator {
  public:
-  Generator(std::uint64_t seed, bool trains) : rng_(mix(seed)), trains_(trains) {
+  Generator(std::uint64_t seed, bool trains, bool resumes)
+      : rng_(mix(seed)), trains_(trains), resumes_(resumes) {
     p_.seed = seed;
     p_.epochs = static_cast<int>(1 + below(trains ? 4 : 3));
   }
@@ -49,6 +50,7 @@ class Generator {
     n.stream = static_cast<int>(p_.sources.size()) - 1;
     n.salt = rng_();
     n.lane = chance(60) ? 0 : static_cast<int>(below(4));
+    n.asks_stopped = chance(30);
     for (std::size_t o : from) n.from.emplace_back(open_[o].node, open_[o].port);
     return n;
   }
@@ -81,7 +83,13 @@ class Generator {
     n.size = static_cast<int>(1 + below(most));
     n.outs = chance(20) ? 2 : 1;
     n.permutes = chance(50);
-    n.filter = chance(30) ? 5 : 0;
+    n.says_size = chance(70);
+    n.items = chance(20) ? static_cast<int>(1 + below(most)) : 0;
+    n.spares = n.outs == 1 && chance(40);
+    if (!n.spares) {
+      n.filter = chance(40) ? 5 : 0;
+      n.bad = chance(20);
+    }
     p_.sources.push_back(static_cast<int>(p_.nodes.size()));
     const int i = add(std::move(n), open_.size(), true, true);
     replace({});
@@ -114,6 +122,8 @@ class Generator {
     n.ordered = chance(20);
     n.bad = chance(15);
     n.filter = chance(40) ? static_cast<int>(2 + below(6)) : 0;
+    if (chance(3)) n.filter = 1;
+    n.optional = chance(10);
     n.limit = chance(30) ? static_cast<int>(1 + below(2)) : 0;
     n.outs = chance(20) ? 2 : 1;
   }
@@ -193,6 +203,7 @@ class Generator {
       Item n = fresh(Kind::sink, "k", used);
       n.outs = 0;
       n.ordered = chance(70);
+      n.holds = chance(15);
       add(std::move(n), o, false, false);
       made_.clear();
     }
@@ -207,6 +218,7 @@ class Generator {
     n.filter = chance(20) ? 5 : 0;
     if (chance(70)) n.lane = 2;
     const int i = add(std::move(n), o, false, false);
+    region_domain_ = made_.front().domain;
     std::vector<Open> beside;
     for (const Open& b : open_)
       if (b.domain == made_.front().domain && chance(30)) beside.push_back(b);
@@ -256,11 +268,16 @@ class Generator {
       open_ = {open_[below(open_.size())]};
     }
     const int step = updater(0);
-    if (!alone && chance(30)) p_.nets = 2, updater(1);
+    int last = step;
+    if (!alone && chance(40)) {
+      p_.nets = 2;
+      if (open_.back().domain == region_domain_ && chance(60)) reader_behind(step);
+      last = updater(1);
+    }
     behind();
     finish();
-    const auto streams = 1 + below(2);
-    for (std::uint64_t v = 0; v < streams; ++v) validation(step);
+    const auto streams = 1 + below(3);
+    for (std::uint64_t v = 0; v < streams; ++v) validation(chance(50) ? step : last);
   }
   void inside() {
     const auto steps = below(3);
@@ -278,10 +295,25 @@ class Generator {
     open_ = made_;  // it must feed the updater
     made_.clear();
   }
+  // What the next updater gets has seen the step of this one.
+  void reader_behind(int step) {
+    std::erase_if(open_, [step](const Open& o) { return o.node != step; });
+    Item n = fresh(Kind::reader, "f", {0});
+    n.net = node(step).net;
+    if (chance(70)) n.lane = 2;
+    add(std::move(n), 0, false, false);
+    open_ = made_;
+    made_.clear();
+  }
   void behind() {
     std::vector<Open> last{open_.back()};
     open_ = last;
-    grow(below(3), true, false);
+    const bool renumbers = !resumes_ && chance(50);
+    if (renumbers) {  // the region has no credit that a batch could hold back
+      buffer(0);
+      open_ = {open_.back()};
+    }
+    grow(below(3), true, renumbers);
   }
   void validation(int step) {
     const int s = begin(8);
@@ -296,14 +328,17 @@ class Generator {
   }
 
   std::mt19937_64 rng_;
-  const bool trains_;
+  const bool trains_, resumes_;
   Program p_;
   std::vector<Open> open_, made_;
+  int region_domain_ = -1;
 };
 
 }  // namespace
 
-Program random_program(std::uint64_t seed, bool trains) { return Generator(seed, trains).make(); }
+Program random_program(std::uint64_t seed, bool trains, bool resumes) {
+  return Generator(seed, trains, resumes).make();
+}
 
 std::string describe(const Program& p) {
   std::string s = "epochs " + std::to_string(p.epochs) + "\n";
@@ -313,7 +348,11 @@ std::string describe(const Program& p) {
       s += " " + p.nodes[static_cast<std::size_t>(from)].path + "." + std::to_string(port);
     s += " size " + std::to_string(n.size) + (n.ordered ? " ordered" : "") +
          (n.random ? " random" : "") + (n.varies ? " varies" : "") +
-         (n.drop_last ? " drop_last" : "") + " filter " + std::to_string(n.filter) + " lane " +
+         (n.drop_last ? " drop_last" : "") + (n.bad ? " bad" : "") +
+         (n.says_size ? " says_size" : "") + (n.spares ? " spares" : "") +
+         (n.items ? " items " + std::to_string(n.items) : "") +
+         (n.asks_stopped ? " asks_stopped" : "") + (n.optional ? " optional" : "") +
+         (n.holds ? " holds" : "") + " filter " + std::to_string(n.filter) + " lane " +
          std::to_string(n.lane) + " limit " + std::to_string(n.limit) +
          (n.net >= 0 ? " net " + std::to_string(n.net) : "") +
          (n.after >= 0 ? " after, every " + std::to_string(n.every) : "") + "\n";
@@ -322,6 +361,12 @@ std::string describe(const Program& p) {
 }
 
 Value source_value(const Item& node, std::uint64_t item) { return {mix(node.salt ^ item), {}}; }
+
+std::uint64_t source_item(const Item& node, std::uint64_t index, std::uint64_t epoch_key) {
+  const auto size = static_cast<std::uint64_t>(node.size);
+  const std::uint64_t item = node.permutes ? Permutation(size, epoch_key)(index) : index;
+  return node.items ? item % static_cast<std::uint64_t>(node.items) : item;
+}
 
 Made work(const Item& node, const std::vector<std::vector<Value>>& in, Random draws,
           std::uint64_t state, std::uint64_t weight) {

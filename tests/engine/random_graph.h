@@ -34,21 +34,27 @@ struct Item {
   std::string path;
   std::vector<std::pair<int, int>> from;  // node and out-port, by in-port
   int outs = 1;
-  int stream = 0;            // ordinal of its source
-  std::uint64_t salt = 0;    // of its hash
-  int size = 1;              // source: samples; expand: n; batch: B; shuffle: the window
-  bool varies = false;       // expand: 0 to n children
-  bool drop_last = false;    // batch
-  bool random = false;       // mixes in its draws
-  bool ordered = false;      // mixes in a state, which flush() tells and resets
-  bool bad = false;          // fails on some samples, which are quarantined
-  bool permutes = false;     // source: another order every epoch
-  int filter = 0;            // leaves out one output in so many; 0: none
-  int lane = 0, limit = 0;   // of the plan: LaneKind; firings at a time
-  int net = -1;              // reader, updater
-  int after = -1;            // source of a validation stream: the updater
-  int every = 1;             // ... and how often
-  bool behind_gate = false;  // it is, or stands behind, a turn's gate: exact at any cut
+  int stream = 0;             // ordinal of its source
+  std::uint64_t salt = 0;     // of its hash
+  int size = 1;               // source: samples; expand: n; batch: B; shuffle: the window
+  bool varies = false;        // expand: 0 to n children
+  bool drop_last = false;     // batch
+  bool random = false;        // mixes in its draws
+  bool ordered = false;       // mixes in a state, which flush() tells and resets
+  bool bad = false;           // fails on some samples, which are quarantined
+  bool permutes = false;      // source: another order every epoch
+  bool says_size = false;     // source: how many samples an epoch has
+  bool spares = false;        // source: makes no item that a cache has
+  int items = 0;              // source: it has only so many, some of them again; 0: each once
+  bool asks_stopped = false;  // returns where the run is cut, with nothing or a part of its output
+  bool optional = false;      // has a port that nothing is connected to
+  bool holds = false;         // sink: a gate that keeps its credit for a while
+  int filter = 0;             // leaves out one output in so many; 0: none
+  int lane = 0, limit = 0;    // of the plan: LaneKind; firings at a time
+  int net = -1;               // reader, updater
+  int after = -1;             // source of a validation stream: the updater
+  int every = 1;              // ... and how often
+  bool behind_gate = false;   // it is, or stands behind, a turn's gate: exact at any cut
 };
 
 struct Program {
@@ -59,8 +65,9 @@ struct Program {
   int train = -1;  // stream that trains; -1: none
 };
 
-// `trains`: with a training stream and one or two for validation.
-Program random_program(std::uint64_t seed, bool trains);
+// `trains`: with a training stream and one to three for validation. `resumes`: without batches and
+// shuffles after the updaters, which go on exactly at a turn's end only.
+Program random_program(std::uint64_t seed, bool trains, bool resumes);
 std::string describe(const Program& program);
 
 // A sample's content: of a batch, the members' values too.
@@ -80,5 +87,7 @@ struct Made {
 Made work(const Item& node, const std::vector<std::vector<Value>>& in, Random draws,
           std::uint64_t state, std::uint64_t weight);
 Value source_value(const Item& node, std::uint64_t item);
+// The item at a place of the source's epoch.
+std::uint64_t source_item(const Item& node, std::uint64_t index, std::uint64_t epoch_key);
 
 }  // namespace sluice::sim

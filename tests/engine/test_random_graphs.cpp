@@ -16,6 +16,15 @@ void sort_unordered(const Program& p, std::map<std::string, Log>& logs) {
     if (!n.ordered && n.kind != Kind::updater) std::sort(logs[n.path].begin(), logs[n.path].end());
 }
 
+std::string difference(const std::string& of, const Log& a, const Log& b) {
+  if (a == b) return "";
+  const auto at = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return of + " line " + std::to_string(at.first - a.begin()) + " of " + std::to_string(a.size()) +
+         "/" + std::to_string(b.size()) + ": got \"" +
+         (at.first == a.end() ? "nothing" : *at.first) + "\", expected \"" +
+         (at.second == b.end() ? "nothing" : *at.second) + "\"";
+}
+
 // The first difference between what nodes wrote down; "" where there is none. `exact`: only what
 // stands after a turn's gate, which alone is exact where a run was cut.
 std::string difference(const Program& p, Memory got, Results want, bool exact) {
@@ -25,14 +34,9 @@ std::string difference(const Program& p, Memory got, Results want, bool exact) {
   if (got.turns != want.turns) return "other turns";
   for (const Item& n : p.nodes) {
     if (exact && !n.behind_gate) continue;
-    const Log& a = got.logs[n.path];
-    const Log& b = want.logs[n.path];
-    if (a == b) continue;
-    const auto at = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
-    return n.path + " line " + std::to_string(at.first - a.begin()) + " of " +
-           std::to_string(a.size()) + "/" + std::to_string(b.size()) + ": got \"" +
-           (at.first == a.end() ? "nothing" : *at.first) + "\", expected \"" +
-           (at.second == b.end() ? "nothing" : *at.second) + "\"";
+    std::string other = difference(n.path, got.logs[n.path], want.logs[n.path]);
+    if (other.empty()) other = difference(n.path + " as told", got.told[n.path], want.told[n.path]);
+    if (!other.empty()) return other;
   }
   return "";
 }
@@ -43,8 +47,8 @@ void report(std::uint64_t seed, const Setup& setup, const Program& p, const std:
                             << describe(p));
 }
 
-Program program_of(std::uint64_t seed, bool trains, bool device) {
-  Program p = random_program(seed, trains);
+Program program_of(std::uint64_t seed, bool trains, bool device, bool resumes = false) {
+  Program p = random_program(seed, trains, resumes);
   return device ? for_device(std::move(p)) : p;
 }
 
@@ -55,6 +59,14 @@ Setup setup_of(std::uint64_t seed, int threads, bool device) {
   s.salt = mix(seed * 8 + static_cast<std::uint64_t>(threads));
   s.spare = seed % 3 == 0 ? 0 : 3;
   return s;
+}
+
+// A cut at some place of some kind. Later parts of a run leave time to get on.
+void draw_cut(Setup& setup, std::uint64_t part) {
+  const std::uint64_t d = mix(setup.salt + part);
+  constexpr std::uint64_t most[] = {60, 60, 20, 2, 4, 20, 60};  // of the place, by its kind
+  setup.stop_from = static_cast<From>(mix(d) % std::size(most));
+  setup.stop_at = 1 + d % (most[static_cast<std::size_t>(setup.stop_from)] * (part + 1));
 }
 
 void check_run(std::uint64_t seed, const Setup& setup, const Program& p, Trial& trial,
@@ -96,14 +108,19 @@ static void fails_cleanly(bool device, std::uint64_t few, std::uint64_t many) {
         for (int threads : {1, 2, 8}) {
           Setup setup = setup_of(seed, threads, device);
           setup.fail_one_in = seed % 5 == 0 ? 4 : 40;
+          if (seed % 3 == 1) draw_cut(setup, 0);
           Memory memory = fresh_memory(p);
           {
             Trial trial(p, memory, setup);
             trial.run();
             const std::int64_t end = now_ns();
             const bool threw = !trial.thrown.empty();
+            const bool cut = trial.outcome.status == Outcome::Status::cut && setup.stop_at;
             check_run(seed, setup, p, trial,
-                      threw ? Outcome::Status::failed : Outcome::Status::done, nullptr);
+                      threw ? Outcome::Status::failed
+                      : cut ? Outcome::Status::cut
+                            : Outcome::Status::done,
+                      nullptr);
             if (!threw) continue;
             const auto lowest = *std::min_element(trial.thrown.begin(), trial.thrown.end());
             const Failure& f = trial.outcome.failure;
@@ -155,8 +172,9 @@ void reload(const Program& p, const Plan& plan, const Resume& at, Memory& memory
     const Item& n = p.nodes[i];
     if (n.behind_gate && n.stream == p.train) continue;
     memory.states[i] = 0;
-    if (n.stream == turn.stream)
-      std::erase_if(memory.logs[n.path], [&](const auto& line) { return line.starts_with(cut); });
+    if (n.stream != turn.stream) continue;
+    for (Log* log : {&memory.logs[n.path], &memory.told[n.path]})
+      std::erase_if(*log, [&](const auto& line) { return line.starts_with(cut); });
   }
 }
 
@@ -165,15 +183,21 @@ void reload(const Program& p, const Plan& plan, const Resume& at, Memory& memory
 static void resumes(bool device, std::uint64_t few, std::uint64_t many) {
   campaign::for_seeds(
       std::string("resumes") + (device ? "_device" : ""), few, many, [device](std::uint64_t seed) {
-        const Program p = program_of(seed, true, device);
+        const Program p = program_of(seed, true, device, true);
         const Results want = interpret(p);
         for (int threads : {1, 2, 8}) {
           Setup setup = setup_of(seed, threads, device);
           Memory memory = fresh_memory(p);
           for (std::uint64_t part = 0;; ++part) {
-            // The first cuts come anywhere, later ones leave time to get on.
-            setup.stop_at = part < 8 ? 1 + mix(setup.salt + part) % (60 * (part + 1)) : 0;
             setup.pauses = mix(setup.salt ^ part) % 2 == 0;
+            setup.stop_at = 0;
+            setup.stop_behind = -1;
+            if (part < 8) {
+              draw_cut(setup, part);
+              if (mix(setup.salt * 3 + part) % 3 == 0)  // and maybe the stop rule's
+                setup.stop_behind =
+                    static_cast<int>(memory.turns.size() + 1 + mix(setup.salt * 5 + part) % 3);
+            }
             Trial trial(p, memory, setup);
             trial.run();
             const bool done = trial.outcome.status == Outcome::Status::done;
@@ -194,7 +218,7 @@ static void pauses(bool device, std::uint64_t few, std::uint64_t many) {
   std::size_t all = 0;
   campaign::for_seeds(std::string("pauses") + (device ? "_device" : ""), few, many,
                       [device, &all](std::uint64_t seed) {
-                        const Program p = program_of(seed, true, device);
+                        const Program p = program_of(seed, true, device, true);
                         const Results want = interpret(p);
                         for (int threads : {1, 2, 8}) {
                           Setup setup = setup_of(seed, threads, device);
@@ -207,14 +231,17 @@ static void pauses(bool device, std::uint64_t few, std::uint64_t many) {
                             trial.run();
                             check_run(seed, setup, p, trial, Outcome::Status::done, &want);
                             pauses = std::move(trial.pauses);
-                            for (std::size_t i = 0; i < p.nodes.size(); ++i)
-                              still.nodes[i].behind_gate &= trial.stands_still(static_cast<int>(i));
+                            if (!pauses.empty())
+                              std::swap(pauses.front(), pauses[mix(setup.salt) % pauses.size()]);
+                            for (std::size_t i = 0; i < p.nodes.size() && !pauses.empty(); ++i)
+                              still.nodes[i].behind_gate &=
+                                  trial.stands_still(static_cast<int>(i), pauses.front().of_turn);
                           }
                           std::string other = difference(p, memory, want, false);
                           if (!other.empty()) report(seed, setup, p, other);
                           all += pauses.size();
                           if (pauses.empty()) continue;
-                          Trial::Pause& from = pauses[mix(setup.salt) % pauses.size()];
+                          Trial::Pause& from = pauses.front();
                           setup.resume = from.at;
                           {
                             Trial rest(p, from.memory, setup);
