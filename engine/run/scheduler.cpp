@@ -300,7 +300,7 @@ Outcome Scheduler::run() {
   } else if (!all_done()) {
     out.status = Outcome::Status::stalled;
     out.stall = stall_report();
-  } else if (shortened_) {
+  } else if (shortened_ || turn()) {  // streams that run freely may have ended before their turn
     out.status = Outcome::Status::cut;
   }
   position(out.position);

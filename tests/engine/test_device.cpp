@@ -366,6 +366,11 @@ TEST_CASE("behind to_device what can works on the copy lane, where there is a de
     const int up =
         b.add("up", up_spec(), toy::forward, {{before, 0}}, {{"n", 2}, {"device", "auto"}});
     const int behind = b.add("behind", pass("behind"), toy::forward, {{up, 0}});
+    for (const LaneKind lane : {LaneKind::io, LaneKind::step}) {  // theirs is theirs
+      const std::string name = lane == LaneKind::io ? "io" : "step";
+      const int own = b.add(name, pass("own").lane(lane), toy::forward, {{up, 0}});
+      b.add(name + "_k", sink("k").any_device(), [](Firing&) {}, {{own, 0}});
+    }
     const int down =
         b.add("down", up_spec(), toy::forward, {{behind, 0}}, {{"n", 2}, {"device", "cpu"}});
     const int host = b.add("host", plain("host").passes(), toy::forward, {{down, 0}});

@@ -392,6 +392,12 @@ TEST_CASE("Names that mean something else, or what is disabled") {
   CHECK(faults(with(sink + R"(}, "f": {"type": "flip", "in": "l", "disabled": true},
     "v": {"type": "cases", "root": "q", "after": "f"})")) == "SL0320 4:50 nodes.v.after\n");
   CHECK(faults(R"({"nodes": {"m": {"type": "mask", "disabled": true}}})") == "SL0323 1:2 nodes\n");
+  const auto part = load(R"({
+    "parts": {"q": {"in": "a", "out": "l", "nodes": {"l": {"type": "flip", "in": "a"}}}},
+    "nodes": {"c": {"type": "cases", "root": "r"}, "p": {"part": "q", "in": "c"},
+              "k": {"type": "dice", "in": "p", "requires": "p"}}})");
+  CHECK(faults(part.diagnostics) == "SL0313 4:64 nodes.k.requires\n");
+  CHECK(part.diagnostics.all().front().message == R"("k" requires "p", which is no node)");
   CHECK(faults(R"({"parts": {"q": {"in": "a", "nodes": {"l": {"type": "dice", "in": "s"}}}},
     "nodes": {"s": {"type": "cases", "root": "r"}, "p": {"part": "q", "in": "s"}}})") ==
         "SL0324 1:67 nodes.p/l.in\n");

@@ -31,7 +31,7 @@ std::string difference(const Program& p, Memory got, Results want, bool exact) {
   sort_unordered(p, got.logs);
   sort_unordered(p, want.logs);
   if (got.weights != want.weights) return "other weights";
-  if (got.turns != want.turns) return "other turns";
+  if (got.turns != want.turns) return difference("turns", got.turns, want.turns);
   for (const Item& n : p.nodes) {
     if (exact && !n.behind_gate) continue;
     std::string other = difference(n.path, got.logs[n.path], want.logs[n.path]);
@@ -148,7 +148,7 @@ static void stops_behind_a_turn(bool device, std::uint64_t few, std::uint64_t ma
                           {
                             Trial trial(p, memory, setup);
                             trial.run();
-                            if (trial.outcome.status != Outcome::Status::done)
+                            if (trial.outcome.status != Outcome::Status::done || stop < turns)
                               check_run(seed, setup, p, trial, Outcome::Status::cut, nullptr);
                             if (trial.outcome.position.turn != static_cast<std::size_t>(stop))
                               report(seed, setup, p, "another turn");

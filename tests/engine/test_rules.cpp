@@ -357,6 +357,24 @@ TEST_CASE("a stop behind the last firing cuts nothing: the run is done") {
   CHECK(run(t.b, 2, &events).status == Outcome::Status::done);
 }
 
+TEST_CASE("a stop before a turn whose samples are all through is a cut") {
+  Training t(3, 2);
+  const int v = t.validate(t.b.source("v", 2));
+  const int k = t.b.add("k", sink("k"), [](Firing&) {}, {{v, 0}});  // reads nothing: runs ahead
+  std::atomic<int> flushed{0};
+  t.b.body(k).end = [&](Flush&) { ++flushed; };
+  t.in_fwd = [&](Firing&) {
+    while (flushed < 2) nap(100);
+  };
+  struct Stopper : RunEvents {
+    std::size_t turns = 0;
+    bool between(const Turn&, std::size_t) override { return ++turns == 3; }
+  } events;
+  const Outcome out = run(t.b, 2, &events);
+  CHECK(out.status == Outcome::Status::cut);
+  CHECK(out.position.turn == 3);
+}
+
 // ---- turns --------------------------------------------------------------------------------------
 
 TEST_CASE("no turn ends behind the one that the stop rule named, not even one without samples") {

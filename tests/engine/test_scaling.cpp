@@ -33,18 +33,21 @@ TEST_CASE("what an item costs does not depend on the shards it was measured in")
     b.add("step", updater_spec(), forward, {{fwd, 0}});
     REQUIRE(b.plan(2));
     const double rate = 10.0 * static_cast<double>(shards);
-    const Json profile = {{"wall_s", 5},
-                          {"step", {{"steps", 50}, {"update_ms", 200}, {"values", 7}}},
-                          {"nodes",
-                           {{"s", {{"rate", 80}, {"busy_s", 0.4}}},
-                            {"batch", {{"rate", rate}, {"busy_s", 0}}},
-                            {"fwd", {{"rate", rate}, {"busy_s", 4}}},
-                            {"step", {{"rate", rate}, {"busy_s", 1}}}}}};
+    Json profile = {{"wall_s", 5},
+                    {"step", {{"steps", 50}, {"update_ms", 200}, {"values", 7}}},
+                    {"nodes",
+                     {{"s", {{"rate", 80}, {"busy_s", 0.4}}},
+                      {"batch", {{"rate", rate}, {"busy_s", 0}}},
+                      {"fwd", {{"rate", rate}, {"busy_s", 4}}},
+                      {"step", {{"rate", rate}, {"busy_s", 1}}}}}};
     const StepCosts c = StepCosts::of(*b.made, profile, {2, 2, 8, 1});
     CHECK(c.item_s == doctest::Approx(4.8 / 400));
     CHECK(c.update_s == doctest::Approx(0.004));
     CHECK(c.item_cpu_s == doctest::Approx(0.4 / 400));
     CHECK(c.values == 7);
+    CHECK(c.step_cores == 8);
+    profile["nodes"]["fwd"]["host_s"] = 0.1;  // a device did it
+    CHECK(StepCosts::of(*b.made, profile, {2, 2, 8, 1}).step_cores == 0);
   }
 }
 

@@ -233,8 +233,8 @@ TEST_CASE("bodies, passes, links and counters are packets of these numbers") {
 
   e.node = mixed;
   e.kind = Event::Kind::link;
-  CHECK(made(0) == R"(
-8=15 10=3 13=2 11{9=3 11=2:1000 10=3 47=flow 0 47=flow 1})");
+  CHECK(made(1) == R"(
+8=15 10=3 13=2 11{9=3 11=2:1001 10=3 47=flow 0 47=flow 1})");
   e.node = k;
   e.kind = Event::Kind::flush;
   CHECK(made(0) == R"(
