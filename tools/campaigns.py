@@ -97,12 +97,12 @@ CAMPAIGNS = {
     "disk_full": ("no more space after so many bytes", tests("cli_tests", "finds no more space")),
     "allocations": ("the k-th allocation fails", tests("cli_tests", "finds no memory")),
     "random_graphs": (
-        "random graphs with faults, delays and cuts, against an interpreter",
-        tests("engine_tests", "random graphs"),
+        "random graphs with faults, delays, cuts and resumes, against an interpreter",
+        tests("engine_tests", "random graph", "a failure beside a device"),
     ),
     "worlds": (
         "worlds of several schedulers, against steps worked out one by one",
-        tests("engine_tests", "worlds of 1 to 5", "a world that one rank", "a world that pauses"),
+        tests("engine_tests", "worlds of 1 to 5", "a world that", "that a step asks for"),
     ),
     "damaged_volumes": (
         "damaged .nii, .nii.gz, .nrrd, .mha, pictures, .npy",

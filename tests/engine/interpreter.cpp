@@ -1,5 +1,8 @@
 #include "tests/engine/interpreter.h"
 
+#include <algorithm>
+#include <tuple>
+
 namespace sluice::sim {
 
 std::string log_line(const std::string& stamp, const std::vector<std::vector<Value>>& in) {
@@ -29,7 +32,15 @@ struct Place {
   int stream = 0, epoch = 0;
   std::uint64_t index = 0;
   std::vector<std::uint32_t> path;
+  std::uint64_t item = 0;  // of the data: the first one's
+  int members = 1;
 
+  // Of one item, or one child of it: the same in every epoch.
+  std::string id() const {
+    std::string s = std::to_string(item);
+    for (auto c : path) s += "." + std::to_string(c);
+    return s;
+  }
   std::string str() const {
     std::string s =
         std::to_string(stream) + "/" + std::to_string(epoch) + "/" + std::to_string(index);
@@ -86,6 +97,7 @@ class Interpreter {
   struct Memory {
     std::vector<std::vector<Parcel>> waiting;  // a join's ports
     std::vector<std::vector<Parcel>> group;    // batch: members; shuffle: the window
+    std::map<std::string, Place> bad;          // by the sample's id, as it was first
     std::uint64_t ordinal = 0;
     std::uint64_t state = 0;
   };
@@ -103,10 +115,10 @@ class Interpreter {
     const std::uint64_t key = random_key(p_.seed, node(s).path);
     const std::uint64_t order = mix(key ^ mix(static_cast<std::uint64_t>(e) + 0x5eedull));
     for (std::uint64_t i = 0; i < n; ++i) {
-      const Place place{stream, e, i, {}};
-      const Value v = source_value(node(s), source_item(node(s), i, order));
-      const Made made = work(node(s), {{v}}, draws(s, place), 0, 0);
-      if (made.bad) results_.bad[node(s).path].insert(place.str());
+      const std::uint64_t item = source_item(node(s), i, order);
+      const Place place{stream, e, i, {}, item};
+      const Made made = work(node(s), {{source_value(node(s), item)}}, draws(s, place), 0, 0);
+      if (made.bad) note_bad(s, place, place.str());
       emit(s, place, made.children, false);
     }
     for (int i = 0; i < static_cast<int>(p_.nodes.size()); ++i)
@@ -160,17 +172,20 @@ class Interpreter {
     if (skip) return emit(i, in.front().place, {}, n.kind == Kind::expand);
     std::vector<std::vector<Value>> values;
     for (const Parcel& p : in) values.push_back({*p.value});
-    body(i, in.front().place, values);
+    body(i, in.front().place, in.front().place, values);
   }
 
-  void body(int i, const Place& place, const std::vector<std::vector<Value>>& in) {
+  // `first`: where the first of what came in stands.
+  void body(int i, const Place& place, const Place& first,
+            const std::vector<std::vector<Value>>& in) {
     const Item& n = node(i);
     auto& state = memory(i).state;
     if (n.kind == Kind::cache) return emit(i, place, {{in.front().front()}}, false);
     const std::uint64_t weight = n.net >= 0 ? results_.weights[static_cast<std::size_t>(n.net)] : 0;
     const Made made = work(n, in, draws(i, place), state, weight);
     if (made.bad) {
-      results_.bad[n.path].insert(place.str());
+      const bool one = in.front().size() == 1 && first.members == 1;
+      note_bad(i, place, one ? first.id() : place.str());
       return emit(i, place, {}, n.kind == Kind::expand);
     }
     if (n.kind == Kind::updater) results_.weights[static_cast<std::size_t>(n.net)] = made.hash;
@@ -185,15 +200,19 @@ class Interpreter {
   void batch(int i, bool rest) {
     auto& group = memory(i).group;
     if (static_cast<int>(group.size()) < (rest ? 1 : node(i).size)) return;
-    Place place = group.front().front().place;
+    const Place first = group.front().front().place;
+    Place place = first;
     place.path.clear();
     place.index = memory(i).ordinal++;
+    place.members = 0;
     std::vector<std::vector<Value>> values(node(i).from.size());
-    for (const auto& member : group)
+    for (const auto& member : group) {
+      place.members += member.front().place.members;
       for (std::size_t port = 0; port < member.size(); ++port)
         values[port].push_back(*member[port].value);
+    }
     group.clear();
-    body(i, place, values);
+    body(i, place, first, values);
   }
 
   void shuffle(int i, int keep) {
@@ -204,9 +223,27 @@ class Interpreter {
       place.index = memory(i).ordinal++;
       const auto pick = draws(i, place).integer(window.size());
       const Value v = *window[pick].front().value;
+      place.item = window[pick].front().place.item;
+      place.members = window[pick].front().place.members;
       window.erase(window.begin() + static_cast<std::ptrdiff_t>(pick));
       emit(i, place, {{v}}, false);
     }
+  }
+
+  void note_bad(int i, const Place& place, const std::string& id) {
+    results_.bad[node(i).path].insert(place.str());
+    memory(i).bad.try_emplace(id, place);
+  }
+  // Of all that were bad so far the one behind those that are allowed, in the order of stamps.
+  void judge(int i) {
+    const auto allowed = static_cast<std::size_t>(p_.max_bad);
+    if (memory(i).bad.size() <= allowed) return;
+    std::vector<Place> bad;
+    for (const auto& [id, place] : memory(i).bad) bad.push_back(place);
+    std::sort(bad.begin(), bad.end(), [](const Place& a, const Place& b) {
+      return std::tie(a.epoch, a.index, a.path) < std::tie(b.epoch, b.index, b.path);
+    });
+    results_.over.try_emplace(node(i).path, bad[allowed].str());
   }
 
   void end(int i, int, int label) {
@@ -216,6 +253,7 @@ class Interpreter {
     if (n.kind == Kind::batch && !n.drop_last) batch(i, true);
     m.group.clear();
     m.ordinal = 0;
+    judge(i);
     if (!n.ordered && n.kind != Kind::updater) return;
     results_.logs[n.path].push_back(flush_line(static_cast<std::uint32_t>(label), m.state));
     results_.told[n.path].push_back(

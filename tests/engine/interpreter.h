@@ -21,7 +21,9 @@ struct Results {
   std::map<std::string, Log> logs;  // by path
   std::map<std::string, Log> told;  // what the run's events say of nodes that keep state
   std::map<std::string, std::set<std::string>> bad;  // stamps of what was quarantined
-  std::map<std::string, std::uint64_t> fired;        // firings that emitted or delivered
+  std::map<std::string, std::string>
+      over;  // by node: the stamp of the bad sample that was too many
+  std::map<std::string, std::uint64_t> fired;  // firings that emitted or delivered
   std::vector<std::uint64_t> weights;
   std::vector<std::string> turns;  // "stream/epoch" in the order they ended
 };

@@ -183,7 +183,7 @@ static Spec spec_of(const Item& n) {
 Trial::Trial(const Program& program, Memory& memory, Setup setup)
     : p_(program), memory_(memory), setup_(setup), events_(std::make_unique<Events>(*this)) {
   b_.graph.run.epochs = p_.epochs;
-  b_.graph.run.max_bad = 1 << 30;
+  b_.graph.run.max_bad = p_.max_bad;
   for (int i = 0; i < static_cast<int>(p_.nodes.size()); ++i) {
     add(i);
     meters_.push_back(std::make_unique<Meter>());

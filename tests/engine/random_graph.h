@@ -62,7 +62,8 @@ struct Program {
   int epochs = 1, nets = 0;
   std::vector<Item> nodes;  // topological
   std::vector<int> sources;
-  int train = -1;  // stream that trains; -1: none
+  int train = -1;                  // stream that trains; -1: none
+  std::int64_t max_bad = 1 << 30;  // of each node: samples
 };
 
 // `trains`: with a training stream and one to three for validation. `resumes`: without batches and

@@ -396,7 +396,7 @@ TEST_CASE("Names that mean something else, or what is disabled") {
     "parts": {"q": {"in": "a", "out": "l", "nodes": {"l": {"type": "flip", "in": "a"}}}},
     "nodes": {"c": {"type": "cases", "root": "r"}, "p": {"part": "q", "in": "c"},
               "k": {"type": "dice", "in": "p", "requires": "p"}}})");
-  CHECK(faults(part.diagnostics) == "SL0313 4:64 nodes.k.requires\n");
+  CHECK(faults(part.diagnostics) == "SL0313 4:60 nodes.k.requires\n");
   CHECK(part.diagnostics.all().front().message == R"("k" requires "p", which is no node)");
   CHECK(faults(R"({"parts": {"q": {"in": "a", "nodes": {"l": {"type": "dice", "in": "s"}}}},
     "nodes": {"s": {"type": "cases", "root": "r"}, "p": {"part": "q", "in": "s"}}})") ==

@@ -273,6 +273,33 @@ TEST_CASE("a random graph that pauses gives the same, and so does one that goes 
   pauses(false, 60, 20000);
 }
 
+TEST_CASE("a random graph with too many bad samples fails, and names the first that is too many") {
+  campaign::for_seeds("budgets", 60, 20000, [](std::uint64_t seed) {
+    Program p = program_of(seed, seed % 2 == 0, false);
+    for (Item& n : p.nodes)
+      if (n.kind == Kind::map || n.kind == Kind::batch) n.bad |= mix(n.salt) % 3 == 0;
+    p.max_bad = static_cast<std::int64_t>(1 + mix(seed) % 6);
+    const Results want = interpret(p);
+    for (int threads : {1, 2, 8}) {
+      const Setup setup = setup_of(seed, threads, false);
+      Memory memory = fresh_memory(p);
+      {
+        Trial trial(p, memory, setup);
+        trial.run();
+        const bool fails = !want.over.empty();
+        check_run(seed, setup, p, trial, fails ? Outcome::Status::failed : Outcome::Status::done,
+                  fails ? nullptr : &want);
+        const Failure& f = trial.outcome.failure;
+        const auto named = want.over.find(f.node);
+        if (fails && (named == want.over.end() ||
+                      (f.message.ends_with(" allowed)") && f.stamp.str() != named->second)))
+          report(seed, setup, p, "named " + f.str());
+      }
+      REQUIRE(Sample::live == 0);
+    }
+  });
+}
+
 TEST_CASE("random graphs give the same where some lanes queue their work on a device") {
   gives_the_same(true, 60, 20000);
 }

@@ -45,7 +45,7 @@ TEST_CASE("what an item costs does not depend on the shards it was measured in")
     CHECK(c.update_s == doctest::Approx(0.004));
     CHECK(c.item_cpu_s == doctest::Approx(0.4 / 400));
     CHECK(c.values == 7);
-    CHECK(c.step_cores == 8);
+    CHECK(c.step_cores == 1);
     profile["nodes"]["fwd"]["host_s"] = 0.1;  // a device did it
     CHECK(StepCosts::of(*b.made, profile, {2, 2, 8, 1}).step_cores == 0);
   }
