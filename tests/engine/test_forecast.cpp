@@ -157,6 +157,44 @@ TEST_CASE("A stream beside it that costs nothing does not stop the clock") {
   CHECK(forecast(*b.made, {1, 1, 8, 1}, costs) == doctest::Approx(100).epsilon(0.05));
 }
 
+TEST_CASE("A stream beside it takes its share of the cores") {
+  Builder b;
+  const int s = b.source("s", 10);
+  const int work = b.add("work", plain("work"), forward, {{s, 0}});
+  b.add("k", sink("k"), [](Firing&) {}, {{work, 0}});
+  const int beside = b.add("beside", plain("work"), forward, {{b.source("t", 10), 0}});
+  b.add("k2", sink("k2"), [](Firing&) {}, {{beside, 0}});
+  for (const int node : {work, beside}) b.graph.nodes[static_cast<std::size_t>(node)].threads = 1;
+  REQUIRE(b.plan(2));
+  PlanCosts costs;
+  costs.nodes.assign(b.made->nodes.size(), {.service_s = 0, .cpu = 0});
+  costs.epoch = {-1, -1};
+  for (const int node : {work, beside})
+    costs.nodes[static_cast<std::size_t>(node)] = {.service_s = 0.01, .cpu = 1};
+  CHECK(forecast(*b.made, {4, 4, 1, 1}, costs) == doctest::Approx(50).epsilon(0.05));
+}
+
+TEST_CASE("Shards of no whole number of samples make no epoch longer") {
+  Builder b;
+  b.graph.run.shards = 3;
+  b.graph.run.step_threads = 1;
+  const int s = b.source("s", 24);
+  const int batch = b.add("batch", batch_spec(), join_members, {{s, 0}}, {{"size", 8}});
+  const int fwd = b.add("fwd", reader_spec(), forward, {{batch, 0}});
+  b.add("step", updater_spec(), forward, {{fwd, 0}});
+  const int v = b.source("v", 9);
+  b.graph.nodes[static_cast<std::size_t>(v)].after = "step";
+  const int infer = b.add("infer", reader_spec(), forward, {{v, 0}});
+  b.add("k", sink("k"), [](Firing&) {}, {{infer, 0}});
+  REQUIRE(b.plan(2));
+  PlanCosts costs;
+  costs.nodes.assign(b.made->nodes.size(), {.service_s = 0, .cpu = 0});
+  costs.epoch = {24, 9};
+  costs.nodes[static_cast<std::size_t>(fwd)].service_s = 0.1;  // nine shards an epoch
+  costs.nodes[static_cast<std::size_t>(infer)].service_s = 0.1;
+  CHECK(forecast(*b.made, {2, 2, 8, 1}, costs) == doctest::Approx(24 / 1.8).epsilon(0.05));
+}
+
 TEST_CASE("Costs come from figures by path, and what was crowded out is no cost") {
   Chain c(2);
   Figures f;
