@@ -1,5 +1,6 @@
 #include "engine/group/world.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -52,12 +53,18 @@ class Reader {
   const Environment& variable_;
 };
 
-// "node[03-05,9],gpu1" begins with node03.
+// "node[03-05,9],gpu1" begins with node03, "rack[0-1]node[3-4]" with rack0node3.
 std::string first_host(const std::string& list) {
-  const std::size_t bracket = list.find('['), comma = list.find(',');
-  if (bracket == std::string::npos || comma < bracket) return list.substr(0, comma);
-  const std::size_t end = list.find_first_of("-,]", bracket);
-  return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
+  std::string host;
+  for (std::size_t at = 0; at < list.size() && list[at] != ','; ++at) {
+    if (list[at] != '[') {
+      host += list[at];
+      continue;
+    }
+    host += list.substr(at + 1, list.find_first_of("-,]", at) - at - 1);
+    at = std::min(list.find(']', at), list.size() - 1);
+  }
+  return host;
 }
 
 // How many tasks of a SLURM step run on its machine of this number, by "2(x3),1".

@@ -357,6 +357,21 @@ TEST_CASE("a process finds its place in the variables of its launcher") {
   CHECK(slurm.launcher == "SLURM");
   CHECK(slurm.local_size == 2);
   CHECK(slurm.master == "gpu07");
+  for (const auto& [list, first] :
+       std::map<std::string, std::string>{{"gpu1", "gpu1"},
+                                          {"gpu1,node[2-3]", "gpu1"},
+                                          {"node[03,05-06]", "node03"},
+                                          {"node[7],gpu1", "node7"},
+                                          {"rack[0-1]node[3-4]", "rack0node3"},
+                                          {"rack[0-1]node[3-4]-ib,gpu1", "rack0node3-ib"},
+                                          {"node[12", "node12"}})  // a variable that was cut
+    CHECK(world_of({{"SLURM_PROCID", "0"},
+                    {"SLURM_STEP_ID", "0"},
+                    {"SLURM_STEP_NUM_TASKS", "2"},
+                    {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+                    {"SLURM_LOCALID", "0"},
+                    {"SLURM_STEP_NODELIST", list}})
+              .master == first);
 
   std::map<std::string, std::string> uneven = {{"SLURM_PROCID", "7"},
                                                {"SLURM_STEP_ID", "0"},
