@@ -229,7 +229,7 @@ std::vector<CachedFile> cached_files(const fs::path& folder) {
       const std::string name = entry.path().filename().string();
       struct stat status {};
       if (name.starts_with(first) && CacheKey::from_hex(name) &&
-          ::stat(entry.path().c_str(), &status) == 0)
+          ::stat(entry.path().c_str(), &status) == 0 && S_ISREG(status.st_mode))
         found.push_back({entry.path(), static_cast<std::uint64_t>(status.st_size),
                          nanoseconds(status.st_mtim)});
     }

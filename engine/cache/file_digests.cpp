@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -78,12 +79,20 @@ std::optional<CacheKey> FileDigests::of(const std::string& given) {
   return std::nullopt;
 }
 
+// Folders that links lead to belong to it. Where two lead to one, which may be a circle, there is
+// no digest.
 std::optional<CacheKey> FileDigests::of_folder(const std::string& path) {
   std::vector<std::string> files;
+  std::set<fs::path> linked;
   std::error_code failed;
-  for (auto it = fs::recursive_directory_iterator(path, failed);
-       !failed && it != fs::recursive_directory_iterator(); it.increment(failed))
-    if (!it->is_directory(failed)) files.push_back(it->path().string());
+  constexpr auto follow = fs::directory_options::follow_directory_symlink;
+  for (auto it = fs::recursive_directory_iterator(path, follow, failed);
+       !failed && it != fs::recursive_directory_iterator(); it.increment(failed)) {
+    if (!it->is_directory(failed))
+      files.push_back(it->path().string());
+    else if (it->is_symlink(failed) && !linked.insert(fs::canonical(it->path(), failed)).second)
+      return std::nullopt;
+  }
   if (failed) return std::nullopt;
   std::sort(files.begin(), files.end());
   CacheDigest digest;

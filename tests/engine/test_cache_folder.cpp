@@ -311,6 +311,40 @@ TEST_CASE("an entry comes back with its header, and its bytes lie where tensors 
   CHECK_FALSE(read_header(folder.write("huge", whole)));
 }
 
+TEST_CASE("an entry whose header is no object is damaged") {
+  TemporaryFolder folder;
+  CacheFolder cache(folder.path);
+  for (const Json& header : {Json::array({1}), Json("name"), Json()}) {
+    const CacheKey key{1, 1};
+    REQUIRE(CacheFolder(folder.path).write(key, header, {}));
+    CHECK_FALSE(read_header(file_of(folder.path, key)));
+    CHECK_FALSE(cache.read(key));
+    CHECK_FALSE(fs::exists(file_of(folder.path, key)));
+  }
+  CHECK(cache.figures().damaged == 3);
+}
+
+TEST_CASE("what has an entry's name and is no file is no entry") {
+  TemporaryFolder folder;
+  CacheFolder cache(folder.path, 4096);
+  const CacheKey link{1, 1}, inner{2, 2};
+  REQUIRE(cache.write({3, 3}, Json::object(), {}));
+  fs::create_directories(file_of(folder.path, inner));
+  fs::create_directories(file_of(folder.path, link).parent_path());
+  fs::create_symlink(folder / "missing", file_of(folder.path, link));
+  CHECK(cached_files(folder.path).size() == 1);
+  CHECK(prune_cache(folder.path, 0, {}).left_entries == 0);
+  CHECK(fs::is_directory(file_of(folder.path, inner)));
+  CHECK_FALSE(cache.read(link));
+}
+
+TEST_CASE("a cache where no folder can be is said with its path") {
+  TemporaryFolder folder;
+  const fs::path in_file = folder.write_text("a", "text") / "cache";
+  CHECK_THROWS_WITH_AS(CacheFolder{in_file},
+                       doctest::Contains(("cannot make " + in_file.string()).c_str()), IoError);
+}
+
 TEST_CASE("caches are kept where the user's are") {
   const auto set = [](const char* name, const char* value) {
     value ? ::setenv(name, value, 1) : ::unsetenv(name);
@@ -393,6 +427,46 @@ TEST_CASE("a folder's digest is that of all files in it, by their names and byte
   CHECK(of() != first);
   fs::create_symlink(folder / "missing", folder / "all/c");
   CHECK_FALSE(of());
+}
+
+TEST_CASE("a folder's digest sees what links in it lead to, and a circle has none") {
+  TemporaryFolder folder;
+  folder.write_text("all/a", "one");
+  folder.write_text("elsewhere/b", "two");
+  folder.write_text("elsewhere/in/c", "three");
+  fs::create_directory_symlink(folder / "elsewhere", folder / "all/link");
+  FileDigests digests(folder / "files.txt", false);
+  const auto of = [&] { return digests.of((folder / "all").string()); };
+  const auto first = of();
+  REQUIRE(first);
+  folder.write_text("elsewhere/in/c", "four");
+  CHECK(of());
+  CHECK(of() != first);
+  folder.write_text("elsewhere/in/c", "three");
+  CHECK(of() == first);
+  for (const char* above : {"all", "elsewhere", "elsewhere/in"}) {
+    fs::create_directory_symlink(folder / above, folder / "elsewhere/in/back");
+    CAPTURE(above);
+    CHECK_FALSE(of());
+    fs::remove(folder / "elsewhere/in/back");
+  }
+  CHECK(of() == first);
+}
+
+TEST_CASE("a digest that no index can keep is right all the same") {
+  TemporaryFolder folder;
+  const fs::path index = folder / "files.txt";
+  const auto digest = FileDigests(index, false).of("/etc/passwd");
+  REQUIRE(digest);
+  const std::uintmax_t bytes = fs::file_size(index);
+  CHECK(FileDigests(folder / "missing/files.txt", false).of("/etc/passwd") == digest);
+  // A line of the index ends where the name does.
+  const fs::path odd = folder / "a\nb";
+  fs::copy_file("/etc/passwd", odd);
+  const timespec times[2] = {{1000, 0}, {1000, 0}};
+  ::utimensat(AT_FDCWD, odd.c_str(), times, 0);
+  CHECK(FileDigests(index, false).of(odd.string()) == digest);
+  CHECK(fs::file_size(index) == bytes);
 }
 
 TEST_CASE("an index of which most lines are outdated is written anew") {
