@@ -139,11 +139,15 @@ class Simulation {
     }
     if (takes_turns_) turn_ = train_;
     pace_ = pace_node(plan, train_);
+    // Behind a 1:n node that makes now more, now fewer nobody knows of how many samples a packet
+    // is.
+    if (pace_ >= 0 && samples_each(plan, pace_) <= 0)
+      pace_ = plan.streams[static_cast<std::size_t>(train_)].source;
   }
 
   double rate() {
     if (pace_ < 0) return 0;
-    const double each = std::max(samples_each(plan_, pace_), 1e-9);
+    const double each = samples_each(plan_, pace_);
     constexpr int most_events = 300'000, most_packets = 4'000, cycles = 6;
     double begin_s = -1;
     std::int64_t begin_n = 0;

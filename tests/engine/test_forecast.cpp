@@ -95,6 +95,55 @@ TEST_CASE("A batch waits for its members, and the rate is in samples") {
   CHECK(forecast(*b.made, {2, 2, 8, 1}, costs) == doctest::Approx(40).epsilon(0.03));
 }
 
+TEST_CASE("Each child of a 1:n node costs, and the rate is in items of the source") {
+  for (const std::int64_t n : {3, 0}) {  // 0: now more, now fewer
+    CAPTURE(n);
+    Builder b;
+    const int s = b.source("s", 1000);
+    const int crop = b.add("crop", expand_spec(), forward, {{s, 0}}, {{"n", n}});
+    const int k = b.add("k", sink("k"), [](Firing&) {}, {{crop, 0}});
+    REQUIRE(b.plan(2));
+    Figures f;
+    f.wall_s = 1;
+    f.threads = {2, 2, 8, 1};
+    f.nodes.resize(3);
+    auto& made = f.nodes[static_cast<std::size_t>(crop)];
+    made.known = true;
+    made.fired = 10;
+    made.out = n > 0 ? 30 : 25;
+    PlanCosts costs = PlanCosts::of(*b.made, *b.made, f);
+    const double children = costs.nodes[static_cast<std::size_t>(crop)].children;
+    CHECK(children == (n > 0 ? 3 : 2.5));
+    costs.epoch = {-1};
+    costs.nodes[static_cast<std::size_t>(k)].service_s = 0.02;  // one at a time
+    CHECK(forecast(*b.made, f.threads, costs) ==
+          doctest::Approx(1 / (0.02 * children)).epsilon(0.05));
+    costs.nodes[static_cast<std::size_t>(crop)].service_s = 1;  // now it limits, with two threads
+    costs.nodes[static_cast<std::size_t>(crop)].cpu = 0;
+    CHECK(forecast(*b.made, f.threads, costs) == doctest::Approx(2).epsilon(0.05));
+  }
+}
+
+TEST_CASE("The rest of an epoch is a batch of its own, or is dropped") {
+  for (const bool drops : {false, true}) {
+    CAPTURE(drops);
+    Builder b;
+    const int s = b.source("s", 10);
+    const int batch =
+        b.add("batch", batch_spec(), join_members, {{s, 0}}, {{"size", 4}, {"drop_last", drops}});
+    const int fwd = b.add("fwd", reader_spec(), forward, {{batch, 0}});
+    b.add("step", updater_spec(), forward, {{fwd, 0}});
+    REQUIRE(b.plan(2));
+    PlanCosts costs;
+    costs.nodes.assign(b.made->nodes.size(), {.service_s = 0, .cpu = 0});
+    costs.epoch = {10};
+    costs.nodes[static_cast<std::size_t>(s)].service_s = 0.005;  // 0.05 s an epoch
+    const double batches = drops ? 2 : 3;                        // each counts as a full one
+    CHECK(forecast(*b.made, {2, 2, 8, 1}, costs) ==
+          doctest::Approx(batches * 4 / 0.05).epsilon(0.05));
+  }
+}
+
 TEST_CASE("Where a step's batch is divided, a packet of the region is a shard") {
   for (const std::int64_t shards : {2, 3, 8}) {
     Builder b;
