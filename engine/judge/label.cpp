@@ -69,8 +69,7 @@ Label read_markup(const std::string& text, LabelRun plain) {
       const std::size_t end = std::min(text.find('>', at), text.size());
       const std::string tag = text.substr(at + 1, end - at - 1);
       at = end + 1;
-      const bool opens = tag.starts_with("b>") || tag == "b" || tag.starts_with("font");
-      if (opens) {
+      if (tag == "b" || tag.starts_with("font")) {
         style.push_back(style.back());
         if (tag == "b") style.back().bold = true;
         if (const auto size = within(tag, "point-size"); !size.empty())
