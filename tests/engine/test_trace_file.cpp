@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "engine/base/error.h"
 #include "engine/base/protobuf.h"
 #include "engine/base/warnings.h"
 #include "engine/trace/trace_file.h"
@@ -288,6 +289,36 @@ TEST_CASE("a trace does not exceed its bound, and the run goes on") {
   CHECK(!text_of(t.file).empty());
   REQUIRE(warnings().size() == 1);
   CHECK(warnings().front().find("the trace ends here, at its bound") != std::string::npos);
+}
+
+TEST_CASE("a trace that finds no space ends and says so once, and the run goes on") {
+  Traced t(400);
+  t.file = "/dev/full";
+  forget_warnings();
+  t.run();
+  REQUIRE(warnings().size() == 1);
+  CHECK(warnings().front() == "/dev/full: the trace ends here: No space left on device");
+  t.file = t.folder / "missing/trace.pftrace";
+  CHECK_THROWS_WITH_AS(t.run(), doctest::Contains(("cannot write " + t.file.string()).c_str()),
+                       IoError);
+}
+
+TEST_CASE("a trace says how many events found no room") {
+  Traced t;
+  EventRings rings(8);
+  {
+    TraceFile trace(t.file, *t.b.made, rings, [] { return std::vector<Reading>(); });
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      Event e;
+      e.node = 0;
+      e.index = i;
+      rings.record(e);
+    }
+  }
+  REQUIRE(rings.lost() > 0);
+  const std::string text = text_of(t.file);
+  CHECK(text.find("left out: " + std::to_string(rings.lost()) + " events") != text.npos);
+  CHECK(read_trace({t.file.string()}).slices.size() == 100 - rings.lost());
 }
 
 TEST_CASE("lives are found in no more than the time of their own length") {
