@@ -74,10 +74,11 @@ TorchWriter& TorchWriter::tensor(const at::Tensor& tensor) {
   const Dtype* type = find_dtype(tensor.scalar_type());
   if (!type)
     throw Error(Exit::usage, "a tensor of this type has no place in a file of torch.save()");
-  auto& [name, whole] = written_[{tensor.const_data_ptr(), std::string(type->name)}];
-  if (!whole.defined() || whole.sizes() != tensor.sizes()) {
+  auto& [name, given] = written_[{tensor.const_data_ptr(), std::string(type->name)}];
+  if (!given.defined() || given.sizes() != tensor.sizes() || given.strides() != tensor.strides()) {
     name = std::to_string(storages_.size());
-    whole = tensor.cpu().contiguous();
+    given = tensor;
+    const at::Tensor whole = tensor.cpu().contiguous();
     storages_.emplace_back(
         name, std::string(static_cast<const char*>(whole.const_data_ptr()), whole.nbytes()));
   }
@@ -86,11 +87,11 @@ TorchWriter& TorchWriter::tensor(const at::Tensor& tensor) {
   pickle_ += "ctorch\n" + std::string(type->storage) + '\n';
   text(name);
   text("cpu");
-  integer(whole.numel());
+  integer(tensor.numel());
   pickle_ += "tQ";
   integer(0);
-  numbers(whole.sizes());
-  numbers(whole.strides());
+  numbers(tensor.sizes());
+  numbers(c10::contiguous_strides(tensor.sizes()));
   pickle_ +=
       "\x89"
       "ccollections\nOrderedDict\n)RtR";

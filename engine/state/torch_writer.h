@@ -42,6 +42,7 @@ class TorchWriter {
 
   std::string pickle_ = "\x80\x02";
   std::vector<std::pair<std::string, std::string>> storages_;
+  // By memory and type. The tensors are kept: else others might take their memory.
   std::map<std::pair<const void*, std::string>, std::pair<std::string, at::Tensor>> written_;
 };
 

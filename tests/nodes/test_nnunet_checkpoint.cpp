@@ -84,6 +84,34 @@ TEST_CASE("plain values of a checkpoint are read beside its tensors") {
   CHECK(values["network_weights"][block + "conv.weight"].is_null());
 }
 
+TEST_CASE("tensors of one memory share it in a file where they are one, and only there") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "c.pth";
+  const at::Tensor square = at::arange(9, at::kFloat).view({3, 3});
+  const std::map<std::string, at::Tensor> all{
+      {"again", square},          {"first", square},
+      {"flat", square.view({9})}, {"nothing", at::zeros({0, 2})},
+      {"none", at::zeros({0})},   {"top", square[0]},
+      {"first.t", square.t()}};
+  TorchWriter w;
+  w.begin();
+  for (const auto& [name, t] : all) w.key(name).tensor(t);
+  // Each is gone before the next one is made, which then has its memory.
+  for (int i = 0; i < 9; ++i) w.key("later" + std::to_string(i)).tensor(at::full({2, 64}, i).t());
+  w.end();
+  std::ofstream(file, std::ios::binary) << w.archive("c");
+  const auto read = read_torch_file(file);
+  REQUIRE(read.size() == all.size() + 9);
+  for (const auto& [name, t] : all) CHECK_MESSAGE(at::equal(read.at(name), t), name);
+  for (int i = 0; i < 9; ++i)
+    CHECK(at::equal(read.at("later" + std::to_string(i)), at::full({64, 2}, i)));
+  const std::string bytes = read_text(file);
+  int storages = 0;
+  const ZipFile zip(bytes, "c");
+  for (const auto& [name, entry] : zip.entries()) storages += name.starts_with("c/data/");
+  CHECK(storages == 15);  // of `again` and `first` there is one
+}
+
 TEST_CASE("a pickle whose values hold each other ends with a message") {
   const TemporaryFolder folder;
   // A list of 30 lists, each twice the one before: a billion values.
