@@ -78,6 +78,16 @@ void write_text(const fs::path& path, const std::string& text) {
   file.close();
 }
 
+// Whoever wrote the file wrote its checksum too, so that alone says nothing of what is in it.
+bool has_all_parts(const Json& j) {
+  const auto part = [&](const char* name) {
+    const auto found = j.find(name);
+    return found == j.end() ? Json::value_t::null : found->type();
+  };
+  return part("files") == Json::value_t::object && part("state") == Json::value_t::object &&
+         part("serial") == Json::value_t::number_unsigned;
+}
+
 // state.json with its own checksum verified: {"files": {name: sha256}, "serial", "state",
 // "sha256"}.
 Json read_state(const fs::path& checkpoint) {
@@ -98,6 +108,7 @@ Json read_state(const fs::path& checkpoint) {
   j.erase("sha256");
   if (said != sha256_of(j.dump()))
     throw DataError(path.string() + " is damaged: its checksum differs");
+  if (!has_all_parts(j)) throw DataError(path.string() + " is damaged: it lacks a part");
   return j;
 }
 
@@ -105,7 +116,7 @@ Tensors read_verified(const fs::path& checkpoint, const char* name, const Json& 
   const fs::path path = checkpoint / name;
   File file(path, O_RDONLY);
   Tensors tensors = read_tensors(file, path.string());
-  if (state["files"][name] != file.sha256.hex())
+  if (state["files"].value(name, Json()) != file.sha256.hex())
     throw DataError(path.string() + " is damaged: its checksum differs");
   return tensors;
 }
@@ -136,8 +147,8 @@ Found find_checkpoints(const fs::path& folder, const std::string* run, const War
     if (!is_checkpoint(entry)) continue;
     try {
       const Json j = read_state(entry.path());
-      if (!run || j.at("state").value("run", "") == *run)
-        found.by_serial[j.at("serial").get<std::uint64_t>()] = entry.path();
+      if (!run || j["state"].value("run", Json("")) == *run)
+        found.by_serial[j["serial"].get<std::uint64_t>()] = entry.path();
       else
         warn("left out a checkpoint of another run: " + entry.path().string());
     } catch (const MachineError&) {
@@ -223,13 +234,15 @@ void save_checkpoint(const fs::path& folder, const std::string& name,
   sync_folder(folder);
 }
 
-Checkpoint load_checkpoint(const fs::path& checkpoint) {
+Checkpoint load_checkpoint(const fs::path& checkpoint) try {
   const Json j = read_state(checkpoint);
   Checkpoint c;
   c.model = read_verified(checkpoint, tensor_files[0], j);
   c.optimizer = read_verified(checkpoint, tensor_files[1], j);
   c.state = with_odd_values(j["state"]);
   return c;
+} catch (const Json::exception& e) {
+  throw DataError((checkpoint / "state.json").string() + " is damaged: " + e.what());
 }
 
 static void say_on_stderr(const std::string& text) { tell("warning: " + text); }

@@ -253,6 +253,47 @@ TEST_CASE("every flipped bit of a checkpoint is found") {
   CHECK_NOTHROW(load_checkpoint(f.path / "c"));
 }
 
+TEST_CASE("a state of the right checksum and the wrong form is refused, and another one taken") {
+  Folder f;
+  save_checkpoint(f.path, "old", checkpoint(1));
+  save_checkpoint(f.path, "new", checkpoint(2));
+  const fs::path file = f.path / "new" / "state.json";
+  const Json whole = Json::parse(bytes_of(file));
+  const auto silent = [](const std::string&) {};
+  const auto refused = [&](const char* part, const Json& value) {
+    CAPTURE(part);
+    CAPTURE(value.dump());
+    Json j = whole;
+    j.erase("sha256");
+    if (value.is_discarded())
+      j.erase(part);
+    else
+      j[part] = value;
+    j["sha256"] = sha256_of(j.dump());
+    put(file, j.dump());
+    CHECK_THROWS_WITH_AS(load_checkpoint(f.path / "new"), doctest::Contains("is damaged"),
+                         DataError);
+    CHECK(newest_checkpoint(f.path, silent).filename() == "old");
+  };
+  for (const char* part : {"files", "serial", "state"}) {
+    refused(part, Json(Json::value_t::discarded));
+    for (const Json& value : {Json(), Json(-1), Json("x"), Json::array()}) refused(part, value);
+  }
+  refused("files", Json::object());
+  refused("files", {{"model.safetensors", 1}, {"optimizer.safetensors", 2}});
+  refused("state", {{"name", {{"$bytes", {"x"}}}}});
+  put(file, whole.dump());
+  CHECK(newest_checkpoint(f.path, silent).filename() == "new");
+}
+
+TEST_CASE("a state whose run is no text is of another run") {
+  Folder f;
+  Checkpoint c = checkpoint(1);
+  c.state["run"] = {1, 2};
+  save_checkpoint(f.path, "c", c);
+  CHECK_FALSE(newest_checkpoint_of("a", f.path, [](const std::string&) {}));
+}
+
 TEST_CASE("a state nested without end is refused") {
   Folder f;
   save_checkpoint(f.path, "c", checkpoint(1));
