@@ -247,7 +247,11 @@ void Session::load_nodes() {
     const PlanNode& n = plan_->nodes[i];
     if (!values.contains(n.path())) continue;
     if (types.contains(n.path()) && types[n.path()] != n.spec->name) continue;  // --force
-    nodes_[i]->load(state_of(n.path(), c.optimizer, values));
+    try {
+      nodes_[i]->load(state_of(n.path(), c.optimizer, values));
+    } catch (...) {
+      rethrow_with(checkpoint_path_.string() + ": the state of nodes." + n.path(), Exit::data);
+    }
   }
 }
 

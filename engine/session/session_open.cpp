@@ -77,7 +77,7 @@ std::unique_ptr<Session> Session::open(const Options& options) {
   return s;
 }
 
-void Session::open_all() {
+void Session::open_all() try {
   claim_folder();
   read_checkpoint();
   threads_ = thread_counts().compute;
@@ -87,6 +87,9 @@ void Session::open_all() {
   make_nodes();
   resume();
   require_same_run();
+} catch (const Json::exception& e) {  // nodes' own name their nodes
+  if (checkpoint_path_.empty()) throw;
+  throw DataError((checkpoint_path_ / "state.json").string() + " is damaged: " + e.what());
 }
 
 // The node, what stands upstream of it, and the guest's own at the end.
