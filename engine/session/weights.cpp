@@ -127,11 +127,12 @@ static std::string foreign_prefix(Network& network, const Named& tensors) {
 }
 
 static std::string advice(Network& network, const std::string& name, const Named& tensors,
-                          const Fit& fit) {
+                          const Fit& fit, bool partial) {
   if (const auto prefix = foreign_prefix(network, tensors); !prefix.empty() && prefix != name + ".")
     return "; all its names begin with \"" + printable(prefix) + "\": \"strip_prefix\": \"" +
            printable(prefix) + "\"";
-  if (fit.missing.empty()) return "; \"partial\": true leaves these as they are drawn";
+  if (fit.missing.empty())
+    return partial ? "; none fits" : "; \"partial\": true leaves these as they are drawn";
   std::vector<std::string> there;
   for (const auto& [key, tensor] : tensors) there.push_back(key);
   const std::string first = fit.missing.front().substr(1, fit.missing.front().size() - 2);
@@ -164,7 +165,8 @@ void begin_with(Network& network, const std::string& name, const WeightsFile& fr
   const auto fit = weights::copy(network, name, tensors, !from.partial);
   const bool whole = fit.missing.empty() && fit.misshapen.empty();
   if (fit.filled.empty() || (!from.partial && !whole))
-    weights::refuse(name, from.file, fit, weights::advice(network, name, tensors, fit));
+    weights::refuse(name, from.file, fit,
+                    weights::advice(network, name, tensors, fit, from.partial));
   if (quiet || !from.partial) return;
   std::string said = "network \"" + name + "\" begins with " + std::to_string(fit.filled.size()) +
                      " tensors of " + from.file;

@@ -8,6 +8,8 @@
 #include "engine/base/error.h"
 #include "engine/run/registry.h"
 #include "engine/session/weights.h"
+#include "engine/state/checkpoint.h"
+#include "tests/temporary_folder.h"
 
 using namespace sluice;
 
@@ -27,6 +29,15 @@ std::string then(std::string name) {
     name = replaced(name, ".out_proj.", ".to_out.0.");
   return replaced(name, "postconv", "conv");
 }
+
+struct Two final : Network {
+  at::Tensor first = at::zeros({2}), second = at::zeros({2});
+  const char *a, *b;
+  Two(const char* a_name, const char* b_name) : a(a_name), b(b_name) {}
+  Tensors forward(const Tensors& x, std::size_t) override { return x; }
+  Named parameters() const override { return {{a, first}, {b, second}}; }
+  void initialise(std::uint64_t) override {}
+};
 
 }  // namespace
 
@@ -71,14 +82,6 @@ TEST_CASE("networks of MONAI Generative are loaded by the names that they had th
 }
 
 TEST_CASE("a tensor of a file fills one parameter alone") {
-  struct Two final : Network {
-    at::Tensor first = at::zeros({2}), second = at::zeros({2});
-    const char *a, *b;
-    Two(const char* a_name, const char* b_name) : a(a_name), b(b_name) {}
-    Tensors forward(const Tensors& x, std::size_t) override { return x; }
-    Named parameters() const override { return {{a, first}, {b, second}}; }
-    void initialise(std::uint64_t) override {}
-  };
   const at::Tensor some = at::ones({2});
   // The second's name was the first one's in MONAI Generative.
   Two convolutions("up.postconv.weight", "up.conv.weight");
@@ -88,6 +91,28 @@ TEST_CASE("a tensor of a file fills one parameter alone") {
   CHECK_THROWS_WITH_AS(fill(nested, "net", {{"net.weight", some}}, "half.pt"),
                        "half.pt: no tensor \"net.weight\" for network \"net\"", Error);
   CHECK(at::equal(convolutions.first, at::zeros({2})));
+}
+
+TEST_CASE("weights of other shapes are refused, and a part of them only where one is asked for") {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "w.safetensors").string();
+  Two net("first", "second");
+  const auto said = [&](bool partial) {
+    return message_of([&] { begin_with(net, "net", {.file = file, .partial = partial}, true); });
+  };
+  write_safetensors(file, {{"first", at::ones({3})}, {"second", at::ones({4})}});
+  const std::string shapes =
+      file +
+      ": other shapes than network \"net\": \"first\" is [3] there and [2] here, \"second\" is "
+      "[4] there and [2] here; ";
+  CHECK(said(false) == shapes + "\"partial\": true leaves these as they are drawn");
+  CHECK(said(true) == shapes + "none fits");
+  write_safetensors(file, {{"first", at::ones({3})}, {"second", at::ones({2})}});
+  CHECK(contains(said(false), "\"partial\": true"));
+  CHECK(at::equal(net.second, at::zeros({2})));
+  CHECK(said(true).empty());
+  CHECK(at::equal(net.second, at::ones({2})));
+  CHECK(at::equal(net.first, at::zeros({2})));
 }
 
 TEST_CASE("a level without attention needs no heads, and one with it does") {
