@@ -184,7 +184,6 @@ static Tensors from_archive(std::string_view bytes, const std::string& file,
                                             }});
 }
 
-// A pickle's values may hold each other, so that a short one would be endless text.
 // Of a NumPy array's pickle: what its bytes are, "i8", and its shape; null where they are no
 // numbers of this processor's, row by row.
 struct PickledArray {
@@ -232,6 +231,7 @@ struct PickledArray {
   }
 };
 
+// A pickle's values may hold each other, so that a short one would be endless text.
 struct PlainValues {
   const std::string& file;
   std::size_t left = 1 << 20;
