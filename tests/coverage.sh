@@ -45,13 +45,16 @@ done
 "$work/venv/bin/python" - "$work/coverage.json" <<'P'
 import collections, json, sys
 c = json.load(open(sys.argv[1]))
-rooms = collections.defaultdict(lambda: [0, 0])
+rooms = collections.defaultdict(collections.Counter)
 for file in c["files"]:
-    of = rooms[file["filename"].split("/")[1]]
-    of[0] += file["line_covered"]
-    of[1] += file["line_total"]
-for room, (covered, total) in sorted(rooms.items()):
-    print(f"  {room:8} {covered:6} of {total:6} lines, {100 * covered / total:.1f} %")
+    for what in "line", "branch":
+        for of in f"{what}_covered", f"{what}_total":
+            rooms[file["filename"].split("/")[1]][of] += file[of]
+for room, n in sorted(rooms.items()):
+    said = (f"{n[f'{what}_covered']:6} of {n[f'{what}_total']:6} {many}, "
+            f"{100 * n[f'{what}_covered'] / max(1, n[f'{what}_total']):5.1f} %"
+            for what, many in (("line", "lines"), ("branch", "branches")))
+    print(f"  {room:8}", *said)
 print(f"campaign coverage: {c['line_total']} cases, seed 1, lines {c['line_percent']} %, "
       f"branches {c['branch_percent']} %")
 P
