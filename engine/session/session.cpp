@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "engine/base/cause.h"
-#include "engine/base/lower_is_better.h"
 #include "engine/base/message.h"
 #include "engine/base/warnings.h"
+#include "engine/graph/metric_mode.h"
 #include "engine/judge/dot.h"
 #include "engine/session/environment.h"
 #include "engine/session/hand_over.h"
@@ -269,19 +269,6 @@ std::map<std::string, double> Session::bytes_kept() const {
   return bytes;
 }
 
-// What the graph says of this metric, else what its name or its node's type says.
-std::string Session::mode_of(const std::string& metric) const {
-  const RunSettings& run = graph_->run;
-  if (metric == run.checkpoint_best && run.checkpoint_mode) return *run.checkpoint_mode;
-  if (run.stop && metric == run.stop->metric && run.stop->patience && run.stop->mode)
-    return *run.stop->mode;
-  const bool less = lower_is_better(metric) ||
-                    std::any_of(plan_->nodes.begin(), plan_->nodes.end(), [&](const PlanNode& n) {
-                      return metric.starts_with(n.path() + ".") && lower_is_better(n.spec->name);
-                    });
-  return less ? "min" : "max";
-}
-
 void Session::metric(int node, std::uint32_t epoch, const std::string& name, double value) {
   const PlanNode& n = plan_->nodes[static_cast<std::size_t>(node)];
   const std::string full = n.path() + "." + name;
@@ -289,7 +276,7 @@ void Session::metric(int node, std::uint32_t epoch, const std::string& name, dou
   Metric& m = metrics_.try_emplace(full, Metric{value, value, epoch, epoch}).first->second;
   m.last = value;
   m.epoch = epoch;
-  if (improves(mode_of(full), value, m.best)) {
+  if (improves(mode_of(*graph_, full), value, m.best)) {
     m.best = value;
     m.best_epoch = epoch;
   }
@@ -447,7 +434,7 @@ bool Session::is_best() {
   const auto it = metrics_.find(run.checkpoint_best);
   if (it == metrics_.end()) return false;
   const double value = it->second.last;
-  const std::string mode = run.checkpoint_mode.value_or(mode_of(run.checkpoint_best));
+  const std::string mode = run.checkpoint_mode.value_or(mode_of(*graph_, run.checkpoint_best));
   if (!improves(mode, value, best_kept_)) return false;
   best_kept_ = value;
   return true;
@@ -456,7 +443,7 @@ bool Session::is_best() {
 bool Session::stop_rule_met() {
   if (!graph_->run.stop) return false;
   StopRule rule = *graph_->run.stop;
-  if (!rule.mode) rule.mode = mode_of(rule.metric);
+  if (!rule.mode) rule.mode = mode_of(*graph_, rule.metric);
   std::lock_guard lock(mutex_);
   auto it = metrics_.find(rule.metric);
   if (it == metrics_.end()) return false;

@@ -164,7 +164,6 @@ class Session final : public RunEvents {
   void unite_states(const std::vector<int>& kept, const std::string& when);
   bool stop_rule_met();
   bool is_best();
-  std::string mode_of(const std::string& metric) const;
 
   Options options_;
   std::optional<Graph> graph_;

@@ -16,6 +16,7 @@
 #include "engine/base/warnings.h"
 #include "engine/graph/cut_graph.h"
 #include "engine/graph/merge.h"
+#include "engine/graph/metric_mode.h"
 #include "engine/graph/networks_of.h"
 #include "engine/graph/override.h"
 #include "engine/plan/device_need.h"
@@ -278,8 +279,9 @@ void Session::open_node(int i) {
   if (node) return;
   const PlanNode& n = plan_->nodes[static_cast<std::size_t>(i)];
   for (const auto& path : n.graph->needs) open_node(graph_->find(path));
-  node = n.spec == &HandOver::spec() ? options_.guest->to->make_node()
-                                     : Registry::global().make_node(n.spec->name, n.graph->params);
+  node = n.spec == &HandOver::spec()
+             ? options_.guest->to->make_node()
+             : Registry::global().make_node(n.spec->name, made_with(*graph_, *n.graph));
   OpenContext context = planned_context(*plan_, i);
   context.step_threads = step_threads_;
   context.out_dir = out_dir_;

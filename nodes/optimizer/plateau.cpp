@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/base/lower_is_better.h"
 
 namespace sluice {
 
@@ -12,7 +13,10 @@ Spec& add_plateau_params(Spec& s) {
   return s
       .param("metric", &P::metric,
              "reduce_on_plateau: \"node.metric\" of a validation sink or an optimizer.")
-      .param("mode", &P::mode, "reduce_on_plateau: whether less of it is better, or more.")
+      .param(
+          "mode", &P::mode,
+          "reduce_on_plateau: whether less of it is better, or more. null: as of run.stop, less of "
+          "losses, errors and distances, else more.")
       .choices({"min", "max"})
       .param("factor", &P::factor, "reduce_on_plateau: what the rate is multiplied by.")
       .above(0)
@@ -35,16 +39,17 @@ void Plateau::open(const PlateauParams& p, bool is_used, double lr) {
   p_ = p;
   is_used_ = is_used;
   lr_ = lr;
+  less_ = p.mode ? *p.mode == "min" : lower_is_better(p.metric);
 }
 
 void Plateau::observe(const Observation& o) {
   if (!is_used_ || !o.of_epoch || o.name != p_.metric) return;
   const std::lock_guard lock(mutex_);
   const auto better = [&](double best) {
-    const double sign = p_.mode == "min" ? -1 : 1;
+    const double sign = less_ ? -1 : 1;
     const double bound =
         p_.threshold_mode == "rel" ? best * (1 + sign * p_.threshold) : best + sign * p_.threshold;
-    return p_.mode == "min" ? o.value < bound : o.value > bound;
+    return less_ ? o.value < bound : o.value > bound;
   };
   const bool none = !best_ || std::isnan(*best_);  // torch begins with infinity
   if (!std::isnan(o.value) && (none || better(*best_))) {

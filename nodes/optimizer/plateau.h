@@ -13,7 +13,8 @@ namespace sluice {
 
 // One base after the other: Spec::param takes a pointer to any of them for a pointer to the first.
 struct PlateauParams : ScheduleParams {
-  std::string metric, mode = "min", threshold_mode = "rel";
+  std::string metric, threshold_mode = "rel";
+  std::optional<std::string> mode;  // null: as the metric is better
   double factor = 0.1, threshold = 1e-4, min_lr = 0;
   std::int64_t patience = 10, cooldown = 0;
 };
@@ -32,7 +33,7 @@ class Plateau {
 
  private:
   PlateauParams p_;
-  bool is_used_ = false;
+  bool is_used_ = false, less_ = true;  // is better
   double lr_ = 0;
   mutable std::mutex mutex_;  // what follows; observe() is called from any thread
   double factor_ = 1;

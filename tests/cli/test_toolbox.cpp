@@ -81,6 +81,33 @@ TEST_CASE("of losses and errors less is better where no mode is given") {
         3 * (least - off.begin() + 1));
 }
 
+TEST_CASE("a plateau goes by what the metric's node is") {
+  const TinyTraining t;
+  // The node's type says that less is better, its name does not; so its rate falls where "min"
+  // would.
+  const std::string plateau =
+      R"(--set '+nodes.hot={"type":"as_discrete","in":"infer","keys":"label","to_onehot":2}' )"
+      R"(--set '+nodes.off={"type":"mae_metric","in":"hot"}' --set run.epochs=5 )"
+      "--set +nodes.step.lr_schedule=reduce_on_plateau --set +nodes.step.metric=off.mean "
+      "--set +nodes.step.patience=0 --set +nodes.step.threshold=0 ";
+  const auto rates = [&](const std::string& more) {
+    const auto r = t.run(plateau + more + " --out r --overwrite");
+    REQUIRE_MESSAGE(r.code == 0, r.err);
+    std::vector<double> found;
+    std::istringstream lines(t.folder.read("r/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);)
+      if (const auto one = nlohmann::json::parse(line); one.value("metric", "") == "step.lr")
+        found.push_back(one["value"]);
+    return found;
+  };
+  const auto judged = rates("");
+  CHECK(judged == rates("--set +nodes.step.mode=min"));
+  CHECK(judged != rates("--set +nodes.step.mode=max"));
+  // What run.stop says of the metric holds here too.
+  CHECK(rates("--set +nodes.step.mode=max") ==
+        rates(R"(--set '+run.stop={"metric":"off.mean","patience":9,"mode":"max"}')"));
+}
+
 TEST_CASE("a stop rule says what it stops by") {
   const TinyTraining t;
   const auto r = t.run(R"(--set '+run.stop={"metric":"step.loss"}')");

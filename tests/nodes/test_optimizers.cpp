@@ -235,6 +235,7 @@ TEST_CASE("on a plateau the learning rate falls as torch's does, also after a re
     params["lr"] = 0.1;
     params["lr_schedule"] = "reduce_on_plateau";
     params["metric"] = "dice.mean";
+    if (!params.contains("mode")) params["mode"] = "min";  // torch's default
     auto t = std::make_unique<Trainer>("sgd", params);
     for (std::size_t k = 0; k < c["values"].size(); ++k) {
       if (k == 17) {
@@ -250,6 +251,22 @@ TEST_CASE("on a plateau the learning rate falls as torch's does, also after a re
       CHECK(metric(t->driver->flush(), "lr") ==
             doctest::Approx(c["rates"][k].get<double>()).epsilon(1e-9));
     }
+  }
+}
+
+TEST_CASE("a plateau is of a metric as that is better: of a loss less, of a Dice more") {
+  for (const bool loss : {false, true}) {
+    const std::string watched = loss ? "step.loss" : "dice.mean";
+    Trainer t(
+        "sgd",
+        {{"lr", 0.1}, {"lr_schedule", "reduce_on_plateau"}, {"metric", watched}, {"patience", 0}});
+    const auto rate_after = [&](double value) {
+      t.driver->node().observe({watched, value, 0, 0, true});
+      return metric(t.driver->flush(), "lr");
+    };
+    CHECK(rate_after(0.5) == 0.1);
+    CHECK(rate_after(loss ? 0.4 : 0.6) == 0.1);
+    CHECK(rate_after(0.5) == doctest::Approx(0.01));
   }
 }
 
