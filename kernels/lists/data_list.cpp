@@ -185,6 +185,22 @@ void take_fold(DataList& list, const Fold& f) {
   list = std::move(kept);
 }
 
+std::vector<std::size_t> items_of_fold(const OwnFolds& folds, const Fold& f,
+                                       const std::string& where) {
+  std::vector<std::size_t> items(folds.size());
+  std::iota(items.begin(), items.end(), std::size_t{0});
+  if (f.fold < 0 && f.split == "training") return items;
+  if (f.fold < 0) throw DataError("without a fold there is no validation");
+  if (std::find(folds.begin(), folds.end(), f.fold) == folds.end())
+    throw DataError(where + ": no sample has the \"fold\" " + std::to_string(f.fold));
+  std::erase_if(items,
+                [&](std::size_t i) { return (folds[i] == f.fold) != (f.split == "validation"); });
+  if (items.empty())
+    throw DataError(where + ": all samples are of the fold " + std::to_string(f.fold) +
+                    ", none is left for training");
+  return items;
+}
+
 void limit_list(DataList& list, std::optional<std::int64_t> n) {
   if (n && *n >= 0 && static_cast<std::size_t>(*n) < list.size())
     list.resize(static_cast<std::size_t>(*n));

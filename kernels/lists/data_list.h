@@ -50,6 +50,9 @@ DataList list_of_items(const nlohmann::ordered_json& items, const std::filesyste
 DataList list_of_files(const std::filesystem::path& folder, const std::string& pattern,
                        const std::string& key);
 
+// The fold that a list gives each of its items; nullopt: none.
+using OwnFolds = std::vector<std::optional<std::int64_t>>;
+
 // Records of a CSV file, as RFC 4180 has it.
 struct CsvColumns {
   std::vector<std::string> keys;    // with paths, relative to the root
@@ -98,5 +101,10 @@ void take_fold(DataList& list, const Fold& fold);
 
 // The first n items where n is given.
 void limit_list(DataList& list, std::optional<std::int64_t> n);
+
+// The items that `fold` means where the list itself says each one's: those of the fold are the
+// validation, all others are for training. `where` names the list.
+std::vector<std::size_t> items_of_fold(const OwnFolds& folds, const Fold& fold,
+                                       const std::string& where);
 
 }  // namespace sluice

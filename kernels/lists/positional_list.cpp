@@ -131,7 +131,7 @@ DataList list_side_by_side(const Json& lists, const std::string& where) {
 
 JsonList list_of_json(const std::filesystem::path& file, const std::string& key,
                       const std::filesystem::path& root, const std::vector<std::string>& keys,
-                      const std::vector<std::string>& values) {
+                      const std::vector<std::string>& values, bool allow_missing) {
   const Json whole = read_json(file, 256u << 20);
   if (!key.empty() && (!whole.is_object() || !whole.contains(key)))
     throw DataError(file.string() + ": has no list \"" + key + "\"");
@@ -144,19 +144,28 @@ JsonList list_of_json(const std::filesystem::path& file, const std::string& key,
     if (!entry.is_object()) throw DataError(where + " is neither a path nor a dictionary");
     DataItem item;
     item.row = i;
+    const auto missing = [&](const std::string& field) {
+      if (entry.contains(field)) return false;
+      if (!allow_missing)
+        throw DataError(where + " has no \"" + field + "\"; allow_missing_keys leaves it out");
+      return true;
+    };
     for (const auto& field : keys) {
-      if (!entry.contains(field)) throw DataError(where + " has no \"" + field + "\"");
+      if (missing(field)) continue;
       add_files(item, field, entry.at(field), root, where);
     }
     if (item.files.empty()) throw DataError(where + " has no file");
     for (auto& [_, path] : item.files)
       path = std::filesystem::path(path).lexically_normal().string();
     item.name = file_stem(item.files.front().second);
-    out.folds.push_back(entry.value("fold", Json()));
+    const Json fold = entry.value("fold", Json());
+    out.folds.emplace_back();
+    if (fold.is_number_integer()) out.folds.back() = fold.get<std::int64_t>();
     out.values.emplace_back();
     for (const auto& field : values) {
-      if (!entry.contains(field)) throw DataError(where + " has no \"" + field + "\"");
-      out.values.back().push_back(numbers(entry.at(field), where + ": \"" + field + "\""));
+      out.values.back().emplace_back();
+      if (missing(field)) continue;
+      out.values.back().back() = numbers(entry.at(field), where + ": \"" + field + "\"");
     }
     out.items.push_back(std::move(item));
   }

@@ -23,14 +23,15 @@ struct JsonList {
     std::vector<double> all;
   };
   DataList items;
-  std::vector<nlohmann::ordered_json> folds;  // each sample's "fold", or null
-  std::vector<std::vector<Numbers>> values;
+  OwnFolds folds;  // each sample's "fold"
+  std::vector<std::vector<std::optional<Numbers>>> values;
 };
 // file[key], or the whole file where `key` is empty: dictionaries, or texts, which are images.
-// Files as list_of_items() has them.
+// Files as list_of_items() has them. `allow_missing`: a sample may lack some of the keys and
+// values.
 JsonList list_of_json(const std::filesystem::path& file, const std::string& key,
                       const std::filesystem::path& root, const std::vector<std::string>& keys,
-                      const std::vector<std::string>& values);
+                      const std::vector<std::string>& values, bool allow_missing = false);
 
 // Python's list[from:to], and then some of the parts that MONAI's partition_dataset makes by ratios
 // or by number, one after the other as its select_cross_validation_folds joins them.

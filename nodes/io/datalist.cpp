@@ -18,7 +18,7 @@ struct Datalist final : Node {
     std::vector<std::string> keys{"image", "label"};
     std::vector<std::string> values;
     std::int64_t fold = -1;
-    bool shuffle = false, by_shard = false;
+    bool allow_missing_keys = false, shuffle = false, by_shard = false;
     Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
 
@@ -39,6 +39,8 @@ struct Datalist final : Node {
         .param("values", &Params::values,
                "Entries with numbers: int64 where every sample has whole ones, else float32; "
                "lists of lists, such as boxes, are float32.")
+        .param("allow_missing_keys", &Params::allow_missing_keys,
+               "Leave out what an entry lacks of keys and values instead of failing.")
         .param("fold", &Params::fold,
                "Entries whose own \"fold\" this is are the validation, the others for training "
                "(Auto3DSeg's datafold_read); -1: all are meant.")
@@ -56,8 +58,8 @@ struct Datalist final : Node {
     const std::filesystem::path file = p.file;
     const JsonList all = list_of_json(
         file, p.list_key, p.root.empty() ? file.parent_path() : std::filesystem::path(p.root),
-        p.keys, p.values);
-    std::vector<std::size_t> items = of_fold(all.folds);
+        p.keys, p.values, p.allow_missing_keys);
+    std::vector<std::size_t> items = items_of_fold(all.folds, {p.split, p.fold}, p.file);
     items = chosen(items, part_of(items.size(), p, context.node));
     list_ = chosen(all.items, items);
     for (std::size_t v = 0; v < p.values.size(); ++v) fields_.push_back(fields(all, v, items));
@@ -69,39 +71,36 @@ struct Datalist final : Node {
 
   SamplePtr item_record(std::uint64_t i) const override {
     Sample sample = record_of(list_.at(i));
-    for (std::size_t v = 0; v < p.values.size(); ++v) sample.set(p.values[v], fields_[v][i]);
+    for (std::size_t v = 0; v < p.values.size(); ++v)
+      if (const auto& field = fields_[v][i]) sample.set(p.values[v], *field);
     return std::make_shared<const Sample>(std::move(sample));
   }
 
   std::optional<std::uint64_t> epoch_size() const override { return list_.size(); }
 
  private:
-  std::vector<std::size_t> of_fold(const std::vector<Json>& folds) const {
-    std::vector<std::size_t> items(folds.size());
-    std::iota(items.begin(), items.end(), std::size_t{0});
-    if (p.fold < 0 && p.split == "training") return items;
-    if (p.fold < 0) throw Error(Exit::usage, "without a fold there is no validation");
-    if (std::find(folds.begin(), folds.end(), p.fold) == folds.end())
-      throw DataError(p.file + ": no sample has the \"fold\" " + std::to_string(p.fold));
-    std::erase_if(items,
-                  [&](std::size_t i) { return (folds[i] == p.fold) != (p.split == "validation"); });
-    return items;
-  }
-
   // A value's field of each item; their form is one for the whole file.
-  static std::vector<Field> fields(const JsonList& all, std::size_t v,
-                                   const std::vector<std::size_t>& items) {
+  static std::vector<std::optional<Field>> fields(const JsonList& all, std::size_t v,
+                                                  const std::vector<std::size_t>& items) {
     bool whole = true, differ = false;
     std::int64_t columns = 0;
+    const JsonList::Numbers* first = nullptr;
     for (const auto& row : all.values) {
-      for (const double n : row[v].all) whole &= n == std::floor(n) && std::abs(n) < 9e15;
-      differ |= row[v].shape != all.values[0][v].shape;
-      if (row[v].shape.size() == 2) columns = row[v].shape[1];
+      if (!row[v]) continue;
+      const auto& [shape, numbers] = *row[v];
+      if (!first) first = &*row[v];
+      for (const double n : numbers) whole &= n == std::floor(n) && std::abs(n) < 9e15;
+      differ |= shape != first->shape;
+      if (shape.size() == 2) columns = shape[1];
     }
     const auto type = whole && columns == 0 ? at::kLong : at::kFloat;
-    std::vector<Field> out;
+    std::vector<std::optional<Field>> out;
     for (const std::size_t i : items) {
-      auto [shape, numbers] = all.values[i][v];
+      if (!all.values[i][v]) {
+        out.emplace_back();
+        continue;
+      }
+      auto [shape, numbers] = *all.values[i][v];
       if (columns > 0 && numbers.empty()) shape = {0, columns};
       const at::Tensor t =
           at::tensor(at::ArrayRef<double>(numbers), at::kDouble).view(shape).to(type);
@@ -112,7 +111,7 @@ struct Datalist final : Node {
   }
 
   DataList list_;
-  std::vector<std::vector<Field>> fields_;  // by value, then item
+  std::vector<std::vector<std::optional<Field>>> fields_;  // by value, then item
 };
 
 const Register<Datalist> registered;

@@ -155,6 +155,32 @@ TEST_CASE("datalist's fold is that of the entries, as Auto3DSeg's datafold_read 
   CHECK(contains(message_of([&] { part("training", 3); }), "no sample has the \"fold\" 3"));
 }
 
+TEST_CASE("datalist leaves out what an entry lacks, where it may") {
+  TemporaryFolder folder;
+  const std::string file = folder
+                               .write_text("list.json", R"([
+      {"image": "a.nii"}, {"image": "b.nii", "label": "l.nii", "grade": 2},
+      {"image": "c.nii", "label": "m.nii"}, {"image": "d.nii", "grade": 1}])")
+                               .string();
+  Json params = {{"file", file}, {"values", "grade"}};
+  const auto opens = [&] { Driver("datalist", params); };
+  CHECK(contains(message_of(opens), "sample 0 has no \"label\"; allow_missing_keys leaves it out"));
+  params["allow_missing_keys"] = true;
+  Driver source("datalist", params);
+  const auto all = whole_epoch(source);
+  REQUIRE(all.size() == 4);
+  std::string labels, grades;
+  for (const Sample& s : all) {
+    labels += s.has("label") ? path_of(s, "label").substr(0, 1) : "-";
+    grades += s.has("grade") ? std::to_string(s.tensor("grade").item<std::int64_t>()) : "-";
+  }
+  CHECK(labels == "-lm-");
+  CHECK(grades == "-2-1");
+  // An entry without any file is none.
+  params["keys"] = "label";
+  CHECK(contains(message_of(opens), "sample 0 has no file"));
+}
+
 TEST_CASE("datalist reads boxes, of which samples have different numbers") {
   TemporaryFolder folder;
   folder.write_text("list.json", R"([
