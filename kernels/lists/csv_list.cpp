@@ -17,11 +17,13 @@ namespace fs = std::filesystem;
 
 using Row = std::vector<std::string>;
 
-// The rows of a file; a field in quotes may hold commas, line breaks and doubled quotes.
+// The rows of a file; a field in quotes may hold delimiters, line breaks and doubled quotes.
 class CsvText {
  public:
-  CsvText(const FileBytes& file, std::string name)
-      : text_(reinterpret_cast<const char*>(file.data()), file.size()), name_(std::move(name)) {
+  CsvText(const FileBytes& file, std::string name, char delimiter)
+      : text_(reinterpret_cast<const char*>(file.data()), file.size()),
+        name_(std::move(name)),
+        delimiter_(delimiter) {
     if (text_.starts_with("\xef\xbb\xbf")) text_.remove_prefix(3);  // a byte order mark
   }
   bool next(Row& row) {
@@ -29,7 +31,7 @@ class CsvText {
     if (at_ == text_.size()) return false;
     place_ = line_;
     do row.push_back(field());
-    while (take(','));
+    while (take(delimiter_));
     take('\r');
     if (!take('\n') && at_ != text_.size()) fail("something stands behind a closing quote");
     return true;
@@ -48,7 +50,8 @@ class CsvText {
   std::string field() {
     std::string value;
     if (!take('"')) {
-      while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != '\n' && text_[at_] != '\r')
+      while (at_ < text_.size() && text_[at_] != delimiter_ && text_[at_] != '\n' &&
+             text_[at_] != '\r')
         value.push_back(text_[at_++]);
       return value;
     }
@@ -65,6 +68,7 @@ class CsvText {
 
   std::string_view text_;
   const std::string name_;
+  const char delimiter_;
   std::size_t at_ = 0, line_ = 1, place_ = 1;
 };
 
@@ -149,6 +153,15 @@ double number_in(const std::string& field, const NumberColumn& column, const Csv
   return value;
 }
 
+// A row whose field is empty is in no fold.
+std::optional<std::int64_t> fold_in(const std::string& field, const CsvText& text) {
+  if (field.find_first_not_of(" \t") == std::string::npos) return std::nullopt;
+  const double fold = number_in(field, {}, text);
+  if (fold < 0 || fold != std::floor(fold) || fold > 1e9)
+    text.fail("\"" + field + "\" is no fold's number");
+  return static_cast<std::int64_t>(fold);
+}
+
 // Each member of what was given is one of the fields that it may speak of.
 void must_be_fields(const nlohmann::ordered_json& given, const std::string& name,
                     const std::vector<std::string>& fields, const CsvText& text) {
@@ -161,7 +174,7 @@ void must_be_fields(const nlohmann::ordered_json& given, const std::string& name
 
 CsvList list_of_csv(const fs::path& file, const fs::path& root, const CsvColumns& asked) {
   const FileBytes bytes = read_file(file, 256u << 20);
-  CsvText text(bytes, file.string());
+  CsvText text(bytes, file.string(), asked.delimiter);
   Row first, row;
   text.next(first);
   const Columns columns(first, asked, text);
@@ -187,6 +200,8 @@ CsvList list_of_csv(const fs::path& file, const fs::path& root, const CsvColumns
     if (!texts) text.fail("classes." + key + " is no list of texts");
     return found->get<std::vector<std::string>>();
   };
+  std::optional<std::size_t> fold;
+  if (!asked.fold.is_null()) fold = columns.at(asked.fold);
   std::vector<std::size_t> paths;
   std::vector<NumberColumn> numbers;
   for (const auto& key : asked.keys) paths.push_back(columns.of(key));
@@ -219,6 +234,7 @@ CsvList list_of_csv(const fs::path& file, const fs::path& root, const CsvColumns
     list.numbers.emplace_back();
     for (const NumberColumn& column : numbers)
       list.numbers.back().push_back(number_in(row[column.at], column, text));
+    if (fold) list.folds.push_back(fold_in(row[*fold], text));
   }
   if (list.items.empty())
     throw DataError(file.string() + ": has no rows" +

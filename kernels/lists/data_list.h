@@ -62,11 +62,13 @@ struct CsvColumns {
   // What a key's or a value's column is called, or its number from 0; null: as the key.
   nlohmann::ordered_json columns;
   bool header = true;  // the first line has the columns' names; else they have numbers alone
+  char delimiter = ',';
   std::string suffix;  // put behind each path
   // A value's or a group's number where a row's field is empty.
   nlohmann::ordered_json defaults;
   // {"rhythm": ["sinus", "brady"]}: a value's or a group's texts, each its place in the list.
   nlohmann::ordered_json classes;
+  nlohmann::ordered_json fold;  // the name or number of the column with each row's fold; null: none
 };
 struct CsvList {
   DataList items;
@@ -77,6 +79,7 @@ struct CsvList {
   };
   std::vector<Value> values;
   std::vector<std::vector<double>> numbers;  // a row an item
+  OwnFolds folds;                            // where columns.fold says so
 };
 CsvList list_of_csv(const std::filesystem::path& file, const std::filesystem::path& root,
                     const CsvColumns& columns);
@@ -99,12 +102,12 @@ std::vector<bool> held_out(std::size_t n, const Fold& fold);
 // Keeps the fold's items, in the list's order.
 void take_fold(DataList& list, const Fold& fold);
 
-// The first n items where n is given.
-void limit_list(DataList& list, std::optional<std::int64_t> n);
-
 // The items that `fold` means where the list itself says each one's: those of the fold are the
 // validation, all others are for training. `where` names the list.
 std::vector<std::size_t> items_of_fold(const OwnFolds& folds, const Fold& fold,
                                        const std::string& where);
+
+// The first n items where n is given.
+void limit_list(DataList& list, std::optional<std::int64_t> n);
 
 }  // namespace sluice

@@ -5,16 +5,16 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "nodes/io/io.h"
+#include "nodes/io/part_params.h"
 
 namespace sluice {
 namespace {
 
 struct CsvListSource final : Node {
   struct Params : RecordParams<Fold> {
-    std::string file, root, suffix;
+    std::string file, root, suffix, delimiter = ",";
     bool header = true;
-    Json columns, groups, defaults, classes;
+    Json columns, groups, defaults, classes, fold_column;
     std::vector<std::string> keys{"image"};
     std::vector<std::string> values;
     Params() {}  // of an aggregate with a base g++ 12 warns falsely
@@ -27,6 +27,8 @@ struct CsvListSource final : Node {
         .required()
         .param("header", &Params::header,
                "The first line has the columns' names; else columns are called by numbers from 0.")
+        .param("delimiter", &Params::delimiter,
+               "What stands between two fields: \";\", \"\\t\"; one character.")
         .param("root", &Params::root, "Folder of relative paths; empty: the CSV file's.")
         .param("keys", &Params::keys, "Columns with paths.")
         .length(1)
@@ -44,7 +46,11 @@ struct CsvListSource final : Node {
         .param("classes", &Params::classes,
                "{\"sex\": [\"F\", \"M\"]}: a value's or a group's texts; each becomes its place in "
                "the list, from 0.")
-        .param("suffix", &Params::suffix, "Put behind each path: \".tif\".");
+        .param("suffix", &Params::suffix, "Put behind each path: \".tif\".")
+        .param("fold_column", &Params::fold_column,
+               "The name or number of a column with each row's fold: those of the fold `fold` are "
+               "the validation, the others for training, also where the field is empty. null: "
+               "folds and seed make the folds.");
     return add_record_params<Params>(add_split_params<Params>(s))
         .lane(LaneKind::io)
         .gives("@keys", Form::record)
@@ -61,12 +67,29 @@ struct CsvListSource final : Node {
       if (!given->is_null() && !given->is_object())
         throw Error(Exit::usage,
                     std::string(name) + ": expected an object, found " + given->dump());
-    const CsvList all = list_of_csv(
-        file, p.root.empty() ? file.parent_path() : std::filesystem::path(p.root),
-        {p.keys, p.values, p.groups, p.columns, p.header, p.suffix, p.defaults, p.classes});
+    if (p.delimiter.size() != 1 || std::string("\"\r\n").find(p.delimiter) != std::string::npos)
+      throw Error(Exit::usage,
+                  "delimiter: expected one character, neither a quote nor a line's "
+                  "end, found " +
+                      Json(p.delimiter).dump());
+    const CsvList all =
+        list_of_csv(file, p.root.empty() ? file.parent_path() : std::filesystem::path(p.root),
+                    {.keys = p.keys,
+                     .values = p.values,
+                     .groups = p.groups,
+                     .columns = p.columns,
+                     .header = p.header,
+                     .delimiter = p.delimiter[0],
+                     .suffix = p.suffix,
+                     .defaults = p.defaults,
+                     .classes = p.classes,
+                     .fold = p.fold_column});
     list_ = all.items;
     for (std::size_t i = 0; i < list_.size(); ++i) list_[i].row = i;
-    take_fold(list_, p);
+    if (p.fold_column.is_null())
+      take_fold(list_, p);
+    else
+      list_ = chosen(list_, items_of_fold(all.folds, p, p.file));
     limit_list(list_, p.limit);
     for (const CsvList::Value& value : all.values) {
       const auto whole = [&](const std::vector<double>& row) {

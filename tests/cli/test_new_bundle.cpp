@@ -1580,7 +1580,7 @@ TEST_CASE("a bundle on whole slides: a list, the places of tissue, a map of prob
       "ScaleIntensityRanged", {{"a_min", 0}, {"a_max", 255}, {"b_min", -1}, {"b_max", 1}})};
   config["list"] = {{"_target_", "CSVDataset"},
                     {"src", "test.csv"},
-                    {"kwargs_read_csv", {{"names", {"image"}}, {"header", nullptr}}},
+                    {"kwargs_read_csv", {{"names", {"image"}}, {"header", nullptr}, {"sep", "\t"}}},
                     {"transform", image}};
   config["dataset"] = {{"_target_", "MaskedPatchWSIDataset"},
                        {"data", "@list"},
@@ -1599,6 +1599,7 @@ TEST_CASE("a bundle on whole slides: a list, the places of tissue, a map of prob
   json nodes = b.graph_of(config)["nodes"];
   CHECK(nodes["cases"]["suffix"] == ".tif");
   CHECK(nodes["cases"]["columns"] == json{{"image", 0}});
+  CHECK(nodes["cases"]["delimiter"] == "\t");
   CHECK(nodes["cases"]["root"].get<std::string>().ends_with("b/slides/images"));
   CHECK(nodes["grid"]["mask_level"] == 6);
   CHECK(nodes["ebatch"]["size"] == 40);

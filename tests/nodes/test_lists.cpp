@@ -199,6 +199,40 @@ TEST_CASE("csv_list numbers the texts of a column by their place in a list") {
                  "\"sinus\" is no number; \"classes\" numbers texts"));
 }
 
+TEST_CASE("csv_list reads files of other delimiters, and folds that the rows themselves say") {
+  TemporaryFolder folder;
+  std::string text = "image\tage\tfold\n";
+  for (int i = 0; i < 5; ++i)
+    text +=
+        std::to_string(i) + ",x.nii\t" + std::to_string(i) + "\t " + std::to_string(i % 3) + "\n";
+  text += "\"n\tm.nii\"\t5\t\n";
+  const std::string file = folder.write_text("list.tsv", text).string();
+  const auto part = [&](const Json& more) {
+    Json all = {{"file", file}, {"delimiter", "\t"}, {"values", "age"}, {"fold_column", "fold"}};
+    all.update(more);
+    Driver source("csv_list", all);
+    std::string ages;
+    for (const Sample& s : epoch(source))
+      ages += std::to_string(s.tensor("age").item<std::int64_t>());
+    return ages;
+  };
+  CHECK(part({{"fold", 1}}) == "0235");
+  CHECK(part({{"fold", 1}, {"split", "validation"}}) == "14");
+  CHECK(part(Json::object()) == "012345");
+  CHECK(part({{"fold", 1}, {"fold_column", 2}}) == "0235");
+  Driver semicolons("csv_list",
+                    {{"file", folder.write_text("l.csv", "image;age\na,b.nii;1,5\n").string()},
+                     {"delimiter", ";"}});
+  CHECK(epoch(semicolons).at(0).at("image").geometry().path == (folder / "a,b.nii").string());
+  const auto why = [&](const Json& more) { return message_of([&] { part(more); }); };
+  CHECK(contains(why({{"split", "validation"}}), "without a fold"));
+  CHECK(contains(why({{"fold", 3}}), "list.tsv: no sample has the \"fold\" 3"));
+  CHECK(contains(why({{"fold_column", "image"}}), "list.tsv:2: \"0,x.nii\" is no number"));
+  CHECK(contains(why({{"fold_column", "part"}}), "there is no column \"part\""));
+  for (const char* delimiter : {"", ";;", "\"", "\n"})
+    CHECK(contains(why({{"delimiter", delimiter}}), "delimiter: expected one character"));
+}
+
 TEST_CASE("file_patterns puts together what the stars stand for, and says what is alone") {
   TemporaryFolder folder;
   for (const char* name :

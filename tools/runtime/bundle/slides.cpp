@@ -28,6 +28,7 @@ std::string Translator::slide_list(const Item& list, Json body, const std::strin
   Json whole = {{"type", "csv_list"}, {"file", values.path(values.of(list, "src").text())}};
   for (const auto& [key, value] : values.of(list, "kwargs_read_csv").entries) {
     if (key == "header" && value.plain.is_null()) whole["header"] = false;
+    if (key == "sep" || key == "delimiter") whole["delimiter"] = value.plain;
     if (key == "names")
       for (std::size_t i = 0; i < value.items.size(); ++i)
         whole["columns"][value.items[i].text()] = i;
