@@ -97,6 +97,7 @@ struct CocoMetric final : RowMetric {
                       list_text(labels.sizes()));
     for (std::int64_t n = 0; n < truth.size(0); ++n) {
       const at::Tensor a = given_rows(pred[n]), b = given_rows(truth[n]);
+      refuse_nan(scores[n].index({a}), sample.name, p.score_key);
       check(sample.name, p.pred_label_key, classes[n].index({a}));
       check(sample.name, p.label_key, labels[n].index({b}));
       for (std::int64_t c = 0; c < p.num_classes; ++c)

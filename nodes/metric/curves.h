@@ -44,6 +44,7 @@ class CurveMetric : public RowMetric {
   void add(const Sample& sample) final {
     const Labelled c = labelled(sample, p.keys);
     const std::int64_t columns = c.scores.size(1);
+    refuse_nan(c.scores, sample.name, p.keys[0]);
     const bool softmax = p.softmax && columns > 1;
     const at::Tensor rows =
         at::cat({c.truth.to(at::kDouble),

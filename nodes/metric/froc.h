@@ -46,6 +46,7 @@ class FrocMetric : public RowMetric {
       throw DataError(name + ": " + list_text(probs.sizes()) + " probabilities, points " +
                       list_text(coords.sizes()) + " and a label map " + list_text(labels.sizes()) +
                       " do not fit");
+    refuse_nan(probs, name, params().keys[0]);
     const auto targets = static_cast<std::size_t>(labels.max().item<std::int64_t>());
     std::vector<double> best(targets, 0.0);
     const at::Tensor places = coords.to(at::kLong).contiguous(),

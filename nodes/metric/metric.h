@@ -35,6 +35,13 @@ inline double ratio(double part, double whole) {
   return whole != 0 ? part / whole : std::numeric_limits<double>::quiet_NaN();
 }
 
+// Scores are put in order, where NaN has no place.
+inline void refuse_nan(const at::Tensor& scores, const std::string& sample,
+                       const std::string& key) {
+  if (scores.isnan().any().item<bool>())
+    throw DataError(sample + ": \"" + key + "\" has scores that are NaN");
+}
+
 struct MetricParams {
   std::vector<std::string> keys{"pred", "label"}, class_names;
 };

@@ -288,6 +288,31 @@ TEST_CASE("froc has MONAI's score of detected points in several images") {
   }
 }
 
+TEST_CASE("scores that are NaN have no order and are refused") {
+  const auto with = [](const char* type, Json params, Sample s) {
+    CAPTURE(type);
+    Driver node(type, std::move(params));
+    s.name = "case";
+    CHECK_THROWS_WITH_AS(node.fire({s}), "case: \"pred\" has scores that are NaN", DataError);
+  };
+  const at::Tensor scores = at::tensor({0.5, NAN, 0.25, 0.75}, at::kFloat);
+  Sample classes = sample_of("pred", scores.view({4, 1}));
+  classes.set("label", Field(at::tensor({0, 1, 1, 0}, at::kLong), classes.at("pred").meta));
+  with("rocauc", {}, classes);
+  with("average_precision_metric", {}, classes);
+  Sample points = sample_of("pred", scores);
+  points.set("label", Field(at::ones({1, 2, 2}, at::kLong), points.at("pred").meta));
+  points.set("coords", Field(at::zeros({4, 2}, at::kLong), points.at("pred").meta));
+  with("froc", {}, points);
+  const at::Tensor boxes = at::tensor({0., 0., 1., 1.}).repeat({4, 1});
+  Sample detected = sample_of("pred", scores);
+  for (const char* key : {"pred_box", "box"})
+    detected.set(key, Field(boxes, points.at("pred").meta));
+  for (const char* key : {"pred_label", "label"})
+    detected.set(key, Field(at::zeros({4}, at::kLong), points.at("pred").meta));
+  with("coco_metric", {{"num_classes", 1}, {"score_key", "pred"}}, detected);
+}
+
 TEST_CASE("froc of very many points is no work of their square") {
   constexpr std::int64_t points = 200000;
   at::Tensor mask = at::zeros({1, 2, 2}, at::kLong), coords = at::ones({points + 1, 2}, at::kLong),
