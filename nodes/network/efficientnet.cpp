@@ -4,20 +4,16 @@
 //   x ─ conv 3 / 2 ─ norm, swish ─ blocks ─ conv 1 ─ norm, swish ─ mean ─ dropout ─ linear
 //   block: conv 1 ─ depthwise conv ─ squeeze and excitation ─ conv 1 (+ x), norms between them
 #include "kernels/net/efficientnet.h"
-#include "nodes/network/built_network.h"
+#include "nodes/network/picture_net.h"
 
 namespace sluice {
 namespace {
 
 struct EfficientNet final : ImageNetwork<EfficientNet> {
-  struct Params : ImageNet {
+  struct Params : PictureNet {
     std::string model_name;
     Json norm = Json::array({"batch", {{"eps", 1e-3}, {"momentum", 0.01}}});
-    Params() {
-      spatial_dims = 2;
-      in_channels = 3;
-      out_channels = 1000;
-    }
+    Params() { out_channels = 1000; }
   } p;
 
   static constexpr int least_axes = 1;

@@ -7,7 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "kernels/net/up.h"
-#include "nodes/network/built_network.h"
+#include "nodes/network/picture_net.h"
 
 namespace sluice {
 namespace {
@@ -30,16 +30,13 @@ Value shortened(const Value& x) {
 }
 
 struct HoverNet final : ImageNetwork<HoverNet> {
-  struct Params : ImageNet {
+  struct Params : PictureNet {
     std::string mode = "FAST";
     std::int64_t np_out_channels = 2, out_classes = 0;
     Json act = Json::array({"relu", {{"inplace", true}}}), norm = "batch";
     bool decoder_padding = false;
     double dropout_prob = 0;
-    Params() {
-      spatial_dims = 2;
-      in_channels = 3;
-    }
+    Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
 
   static Spec spec() {

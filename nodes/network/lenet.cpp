@@ -3,19 +3,15 @@
 //
 //   x 3 ─ conv 5x5 ─ relu ─ pool 2 ─ 6 ─ conv 5x5 ─ relu ─ pool 2 ─ 16 ─ fc 120 ─ fc 84 ─ fc
 //   classes
-#include "nodes/network/built_network.h"
+#include "nodes/network/picture_net.h"
 
 namespace sluice {
 namespace {
 
 struct LeNet final : ImageNetwork<LeNet> {
-  struct Params : ImageNet {
+  struct Params : PictureNet {
     std::int64_t image_size = 32;
-    Params() {
-      spatial_dims = 2;
-      in_channels = 3;
-      out_channels = 10;
-    }
+    Params() { out_channels = 10; }
   } p;
 
   static Spec spec() {

@@ -6,21 +6,17 @@
 //   logits
 #include "kernels/net/inception.h"
 #include "kernels/net/resnet.h"
-#include "nodes/network/built_network.h"
+#include "nodes/network/picture_net.h"
 
 namespace sluice {
 namespace {
 
 struct TorchVisionFC final : ImageNetwork<TorchVisionFC> {
-  struct Params : ImageNet {
+  struct Params : PictureNet {
     std::string model_name = "resnet18";
     Json pool = Json::array({"avg", {{"kernel_size", 7}, {"stride", 1}}});
     bool use_conv = false, bias = true, transform_input = false;
-    Params() {
-      spatial_dims = 2;
-      in_channels = 3;
-      out_channels = 1;
-    }
+    Params() { out_channels = 1; }
   } p;
 
   static Spec spec() {

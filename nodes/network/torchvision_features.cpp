@@ -3,18 +3,15 @@
 //
 //   x ─ conv 7 / 2 ─ norm ─ relu ─ max pool 3 / 2 ─ four layers ─▶ features [N, C, X / 32, Y / 32]
 #include "kernels/net/resnet.h"
-#include "nodes/network/built_network.h"
+#include "nodes/network/picture_net.h"
 
 namespace sluice {
 namespace {
 
 struct TorchVisionFeatures final : ImageNetwork<TorchVisionFeatures> {
-  struct Params : ImageNet {
+  struct Params : PictureNet {
     std::string model_name = "resnet50";
-    Params() {
-      spatial_dims = 2;
-      in_channels = 3;
-    }
+    Params() {}  // of an aggregate with a base g++ 12 warns falsely
   } p;
 
   static Spec spec() {
