@@ -13,8 +13,8 @@ struct ClassIndexParams : LossParams {
 
 template <class Params>
 Spec& add_class_index_loss(Spec& s, const char* pred, const char* label) {
-  return add_loss_params<Params>(s, pred, Form::any, 0)
-      .param("label_key", &Params::label_key, label)
+  add_loss_params<Params>(s, pred, Form::any, 0);
+  return add_label_key<Params>(s, label)
       .param("weight", &Params::weight, "By class; null: 1 each.")
       .param("ignore_index", &Params::ignore_index, "A label that does not count.")
       .param("reduction", &Params::reduction,

@@ -29,12 +29,13 @@ inline Spec& give_loss(Spec& s) {
       .lane(LaneKind::step);
 }
 
-// `fields`: what `key` names. Declares all but the label.
+// `fields`: what `key` names. Declares all but the label. The casts here make defaults those of
+// Params, which may set others than LossParams does.
 template <class Params>
 Spec& add_loss_params(Spec& s, const std::string& fields, Form form, int least = 1) {
   s.in("sample")
       .out("sample")
-      .param("key", &Params::key,
+      .param("key", static_cast<std::vector<std::string> Params::*>(&Params::key),
              fields + " A list: the outputs of a deeply supervised network, finest first.")
       .length(1)
       .param("head_weights", &Params::head_weights,
@@ -48,6 +49,12 @@ Spec& add_loss_params(Spec& s, const std::string& fields, Form form, int least =
       .param("output_key", &Params::output_key, "Field for the loss.")
       .takes("@key", form, least);
   return give_loss(s);
+}
+
+template <class Params>
+Spec& add_label_key(Spec& s, std::string text) {
+  return s.param("label_key", static_cast<std::string Params::*>(&Params::label_key),
+                 std::move(text));
 }
 
 // Adds "none" to the choices of the parameter `reduction`: the loss is a map then, for a node

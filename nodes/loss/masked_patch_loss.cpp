@@ -21,11 +21,9 @@ struct MaskedPatchLoss final : LossOf<MaskedPatchParams> {
     Spec s("masked_patch_loss",
            "The squared difference from an image's patches, of those that masked_auto_encoder_vit "
            "did not see.");
-    return add_loss_params<Params>(s, "Field with the network's output, [N, patches, voxels].",
-                                   Form::any, 0)
-        // The cast makes the default that of Params, not of its base.
-        .param("label_key", static_cast<std::string Params::*>(&Params::label_key),
-               "Field with the image, [N, C, X, Y(, Z)].")
+    add_loss_params<Params>(s, "Field with the network's output, [N, patches, voxels].", Form::any,
+                            0);
+    return add_label_key<Params>(s, "Field with the image, [N, C, X, Y(, Z)].")
         .param("mask_key", &Params::mask_key,
                "Field with the network's second output, [N, patches]: 1 where it did not see.")
         .param("patch_size", &Params::patch_size,

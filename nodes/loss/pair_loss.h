@@ -27,9 +27,8 @@ struct PairLossParams : LossParams {
 template <class Params>
 Spec& add_plain_pair_loss(Spec& s, const char* pred = "Field with the network's output.",
                           const char* truth = "Field with the truth, of the output's shape.") {
-  return add_loss_params<Params>(s, pred, Form::any, 0)
-      .param("label_key", &Params::label_key, truth)
-      .takes("@label_key", Form::any, 0);
+  add_loss_params<Params>(s, pred, Form::any, 0);
+  return add_label_key<Params>(s, truth).takes("@label_key", Form::any, 0);
 }
 
 template <class Params>

@@ -23,9 +23,9 @@ struct PerceptualLoss final : LossOf<PerceptualParams> {
     Spec s("perceptual_loss",
            "How far images are from the truth in the features that a network sees in them (MONAI's "
            "PerceptualLoss with resnet50). Nothing trains that network: its weights are a file's.");
-    return add_loss_params<Params>(s, "Field with the images, [N, 1 or 3, X, Y(, Z)], from 0 to 1.",
-                                   Form::batch, 2)
-        .param("label_key", &Params::label_key, "Field with the truth, of the images' shape.")
+    add_loss_params<Params>(s, "Field with the images, [N, 1 or 3, X, Y(, Z)], from 0 to 1.",
+                            Form::batch, 2);
+    return add_label_key<Params>(s, "Field with the truth, of the images' shape.")
         .param("net", &Params::net,
                "The network's name in \"models\", which takes pictures of 3 channels: "
                "torchvision_features.")

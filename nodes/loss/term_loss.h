@@ -34,13 +34,11 @@ struct TermLossParams : LossParams {
 // Output, label and mask.
 template <class Params>
 Spec& add_label_loss(Spec& s) {
-  return add_loss_params<Params>(
-             s,
-             "Field with the network's output, logits [N, C, ...], or several stacked, "
-             "[N, outputs, C, ...].",
-             Form::batch)
-      .param("label_key", &Params::label_key,
-             "Field with the truth, [N, 1, ...] class indices or [N, C, ...].")
+  add_loss_params<Params>(s,
+                          "Field with the network's output, logits [N, C, ...], or several "
+                          "stacked, [N, outputs, C, ...].",
+                          Form::batch);
+  return add_label_key<Params>(s, "Field with the truth, [N, 1, ...] class indices or [N, C, ...].")
       .param("mask_key", &Params::mask_key,
              "A field [N, 1, ...] that output and label are multiplied with (MONAI's MaskedLoss; "
              "MaskedDiceLoss: dice_loss multiplies the activated output).")

@@ -16,13 +16,9 @@ struct TreLoss final : LossOf<TreLossParams> {
            "Target registration error: the mean distance of landmarks from the truth's.");
     add_loss_params<Params>(s, "Field with points [N, points, axes], as warp_points gives.",
                             Form::any, 0);
-    for (ParamSpec& param : s.params)  // the default of Params, and not of its base
-      if (param.name == "key")
-        param.fallback = ParamType<std::vector<std::string>>::write(Params().key);
-    return s
-        .param(
-            "label_key", static_cast<std::string Params::*>(&Params::label_key),
-            "Field with the truth, as many; rows of -1 are none. A member without any counts as 0.")
+    return add_label_key<Params>(s,
+                                 "Field with the truth, as many; rows of -1 are none. A member "
+                                 "without any counts as 0.")
         .param("spacing", &Params::spacing, "A voxel's extents, one number or one an axis.")
         .above(0)
         .length(1, 3)

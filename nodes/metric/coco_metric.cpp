@@ -31,8 +31,6 @@ struct CocoMetric final : RowMetric {
         s,
         "Predicted boxes and the truth's, [boxes, 2 axes] in the standard mode, or batches of "
         "them; rows of -1 are none.");
-    for (ParamSpec& param : s.params)
-      if (param.name == "keys") param.fallback = {"pred_box", "box"};
     return s.param("pred_label_key", &Params::pred_label_key, "Classes of the predicted, [boxes].")
         .param("score_key", &Params::score_key, "Their scores, [boxes].")
         .param("label_key", &Params::label_key, "Classes of the truth's, [boxes].")
@@ -97,9 +95,9 @@ struct CocoMetric final : RowMetric {
                       list_text(labels.sizes()));
     for (std::int64_t n = 0; n < truth.size(0); ++n) {
       const at::Tensor a = given_rows(pred[n]), b = given_rows(truth[n]);
-      refuse_nan(scores[n].index({a}), sample.name, p.score_key);
       check(sample.name, p.pred_label_key, classes[n].index({a}));
       check(sample.name, p.label_key, labels[n].index({b}));
+      refuse_nan(scores[n].index({a}), sample.name, p.score_key);
       for (std::int64_t c = 0; c < p.num_classes; ++c)
         add_class(sample.name, c, pred[n].index({a.logical_and(classes[n].eq(c))}),
                   scores[n].index({a.logical_and(classes[n].eq(c))}),

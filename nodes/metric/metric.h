@@ -49,7 +49,7 @@ struct MetricParams {
 template <class Params>
 Spec& add_metric_params(Spec& s, const char* keys) {
   return s.in("sample")
-      .param("keys", &Params::keys, keys)
+      .param("keys", static_cast<std::vector<std::string> Params::*>(&Params::keys), keys)
       .length(2, 2)
       .param("class_names", &Params::class_names,
              "Names for the metrics, one for each class, background included: class_Hand, ...; "

@@ -175,6 +175,16 @@ TEST_CASE(
       loss(), "field \"label_type\" [2, 2, 9, 9] does not fit the output [2, 3, 9, 9]", DataError);
 }
 
+TEST_CASE("the defaults of a node's own parameters are those that its documents have") {
+  const Catalogue& types = Registry::global().catalogue();
+  CHECK(types.find("masked_patch_loss")->find_param("label_key")->fallback == "image");
+  CHECK(types.find("tre_loss")->find_param("key")->fallback == Json::array({"warped_points"}));
+  CHECK(types.find("coco_metric")->find_param("keys")->fallback ==
+        Json::array({"pred_box", "box"}));
+  for (const char* type : {"hover_net", "torchvision_features", "lenet"})
+    CHECK(types.find(type)->find_param("in_channels")->fallback == 3);
+}
+
 TEST_CASE("masked_patch_loss reads the image, and says what does not fit its patches") {
   const Pair in = inputs("patches");
   Sample s = sample_of("pred", in.pred);  // its truth is the image, not a label
