@@ -91,13 +91,14 @@ inline DataError shape_error(const std::string& key, const at::Tensor& t, const 
   return DataError("field \"" + key + "\" has shape " + list_text(t.sizes()) + but);
 }
 
-// Refuses what is not [C, X, Y, Z] (rank 3), [C, X, Y] (rank 2): `least`..`most` spatial axes.
+// Refuses what is not [C, X, Y, Z], [C, X, Y], [C, X]: `least`..`most` spatial axes.
 inline void require_spatial(const at::Tensor& t, const std::string& key, int least = 2,
                             int most = 3) {
   const auto axes = t.dim() - 1;
   if (axes >= least && axes <= most && t.numel() > 0) return;
   const std::string axes_text = most == 2    ? "X, Y]"
                                 : least == 3 ? "X, Y, Z]"
+                                : least == 1 ? "X], [C, X, Y] or [C, X, Y, Z]"
                                              : "X, Y] or [C, X, Y, Z]";
   throw shape_error(key, t, "; needed is [C, " + axes_text + " without an empty axis");
 }

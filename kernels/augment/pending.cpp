@@ -309,9 +309,7 @@ PendingStep filtered(std::vector<kernels::AugmentOp> ops, PendingStep::Change ch
 Pending::Pending(const at::Tensor& tensor) : Pending(tensor, tensor.scalar_type()) {}
 
 Pending::Pending(const at::Tensor& tensor, at::ScalarType stands_for)
-    : source_(tensor),
-      stands_for_(stands_for),
-      shape_{tensor.size(1), tensor.size(2), tensor.dim() > 3 ? tensor.size(3) : 1} {}
+    : source_(tensor), stands_for_(stands_for), shape_(shape_of(tensor)) {}
 
 void Pending::add(PendingStep step) {
   if (the_body && step.owner < 0) step.owner = the_body->position();

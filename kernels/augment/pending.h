@@ -77,7 +77,7 @@ PendingStep filtered(std::vector<kernels::AugmentOp> ops, PendingStep::Change ch
 
 class Pending {
  public:
-  explicit Pending(const at::Tensor& tensor);  // [C, X, Y, Z] or [C, X, Y]
+  explicit Pending(const at::Tensor& tensor);  // [C, X(, Y(, Z))]
   Pending(const at::Tensor& kept, at::ScalarType stands_for);
 
   void add(PendingStep step);  // asked for by the node whose body this is

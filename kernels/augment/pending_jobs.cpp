@@ -18,8 +18,6 @@ using namespace kernels;
 
 bool host_plays = false;
 
-Shape3 extents(const at::Tensor& t) { return {t.size(1), t.size(2), t.dim() > 3 ? t.size(3) : 1}; }
-
 // The jobs of one tensor, one after the other.
 class Jobs {
  public:
@@ -43,7 +41,8 @@ class Jobs {
   void begin(at::Tensor source) {
     held_.push_back(std::move(source));
     const at::Tensor& t = held_.back();
-    chain_.emplace(view_of(t.const_data_ptr(), voxel_type(t), t.size(0), extents(t)), axes_);
+    chain_.emplace(view_of(t.const_data_ptr(), voxel_type(t), t.size(0), shape_of(t)),
+                   std::max(axes_, 2));  // a signal is an image with Y = 1
     empty_ = true;
     floats_ = elastic_ = false;
     how_.reset();

@@ -106,14 +106,22 @@ Reorder exchanged(const Reorder& r) {
 }  // namespace
 
 at::Tensor to_volume(const at::Tensor& t) {
-  return t.dim() == 3 ? t.unsqueeze(-1).contiguous() : t.contiguous();
+  at::Tensor volume = t;
+  while (volume.dim() < 4) volume = volume.unsqueeze(-1);
+  return volume.contiguous();
 }
 
 at::Tensor from_volume(const at::Tensor& volume, std::int64_t axes) {
-  return axes == 2 ? volume.squeeze(-1) : volume;
+  at::Tensor t = volume;
+  while (t.dim() > axes + 1) t = t.squeeze(-1);
+  return t;
 }
 
-Shape3 shape_of(const at::Tensor& v) { return {v.size(1), v.size(2), v.size(3)}; }
+Shape3 shape_of(const at::Tensor& t) {
+  Shape3 shape{1, 1, 1};
+  for (int d = 1; d < t.dim(); ++d) shape[d - 1] = t.size(d);
+  return shape;
+}
 
 Shape3 fall_back(const std::vector<std::int64_t>& size, const Shape3& shape, std::int64_t axes) {
   const auto count = static_cast<std::int64_t>(size.size());

@@ -1,8 +1,8 @@
 // Moving voxels without changing them: crops, pads, flips, permutations, and finding foreground.
 //
 // Invariant: volumes are contiguous [C, X, Y, Z] of any element type up to 8 bytes, and so are the
-// results; none shares memory with its input. 2-D images go through as Z = 1 (to_volume). Where
-// `into` is defined the result is written there (into.h).
+// results; none shares memory with its input. Images go through as Z = 1, signals also as Y = 1
+// (to_volume). Where `into` is defined the result is written there (into.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,11 +14,11 @@
 
 namespace sluice {
 
-// [C, X, Y] -> [C, X, Y, 1]; a volume stays as it is. Contiguous.
+// [C, X, Y] -> [C, X, Y, 1], [C, X] -> [C, X, 1, 1]; a volume stays as it is. Contiguous.
 at::Tensor to_volume(const at::Tensor& t);
 // The way back to `axes` spatial axes.
 at::Tensor from_volume(const at::Tensor& volume, std::int64_t axes);
-Shape3 shape_of(const at::Tensor& volume);
+Shape3 shape_of(const at::Tensor& volume);  // or of an image: 1 for axes that it lacks
 
 // A picture is a volume of one voxel along z, and rows run along z. With y and z exchanged it has
 // rows, in the same memory.

@@ -11,7 +11,7 @@ struct BorderPad final : FusedNode {
 
   static Spec spec() {
     Spec s("border_pad", "Adds a border to each key.");
-    add_image_keys<Params>(s, "pad")
+    add_image_keys<Params>(s, "pad", 1)
         .param("spatial_border", &Params::spatial_border,
                "Voxels: one number for every side, one an axis, or two an axis: before the first "
                "voxel and after the last; below 0: 0.")

@@ -11,13 +11,13 @@ struct CropParams {
   bool allow_missing_keys = false;
 };
 
-// `verb`: what is done to the fields.
-inline Spec& add_crop_params(Spec& s, const char* verb = "crop") {
-  return add_image_keys<CropParams>(s, verb)
+// `verb`: what is done to the fields, of at least so many axes.
+inline Spec& add_crop_params(Spec& s, const char* verb = "crop", int least = 1) {
+  return add_image_keys<CropParams>(s, verb, least)
       .param("allow_missing_keys", &CropParams::allow_missing_keys, allow_missing_doc)
       .fuses(Fuses::moves)
       .any_device()
-      .takes("@keys", Form::image, 2, 3);
+      .takes("@keys", Form::image, least, 3);
 }
 
 // Each key to box_of(shape, spatial axes), which lies inside of it.
@@ -90,15 +90,17 @@ template <class Draw>
 void crop_alike(Sample& sample, const CropParams& p, const char* name, Draw&& draw) {
   std::optional<Box> box;
   Shape3 first{};
-  for_each_pending(sample, p.keys, p.allow_missing_keys,
-                   [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
-                     if (!box) box = draw(first = shape, axes);
-                     if (shape != first)
-                       throw DataError("field \"" + p.keys[i] + "\" has spatial shape " +
-                                       list_text(shape) + ", the first key " + list_text(first));
-                     if (*box == Box{{}, shape}) return;
-                     record(field, boxed(*box), name, numbers(*box));
-                   });
+  for_each_pending(
+      sample, p.keys, p.allow_missing_keys,
+      [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+        if (!box) box = draw(first = shape, axes);
+        if (shape != first)
+          throw DataError("field \"" + p.keys[i] + "\" has spatial shape " + list_text(shape) +
+                          ", the first key " + list_text(first));
+        if (*box == Box{{}, shape}) return;
+        record(field, boxed(*box), name, numbers(*box));
+      },
+      1);
 }
 
 // The size of patches around voxels of the field `key`; larger ones than it are cut to it with
@@ -125,13 +127,15 @@ inline Sample patch_around(const Sample& in, const CropParams& p, const char* na
                            const Shape3& centre, const Shape3& size, const Shape3& shape) {
   const Box box = patch_box(centre, size, shape);
   Sample out = in;
-  for_each_pending(out, p.keys, p.allow_missing_keys,
-                   [&](Field& field, const Shape3& here, std::int64_t, std::size_t i) {
-                     if (here != shape)
-                       throw DataError("field \"" + p.keys[i] + "\" has spatial shape " +
-                                       list_text(here) + ", the label " + list_text(shape));
-                     record(field, boxed(box), name, numbers(box));
-                   });
+  for_each_pending(
+      out, p.keys, p.allow_missing_keys,
+      [&](Field& field, const Shape3& here, std::int64_t, std::size_t i) {
+        if (here != shape)
+          throw DataError("field \"" + p.keys[i] + "\" has spatial shape " + list_text(here) +
+                          ", the label " + list_text(shape));
+        record(field, boxed(box), name, numbers(box));
+      },
+      1);
   return out;
 }
 

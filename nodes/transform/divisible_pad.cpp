@@ -11,7 +11,7 @@ struct DivisiblePad final : FusedNode {
 
   static Spec spec() {
     Spec s("divisible_pad", "Pads every axis to a multiple of a number.");
-    add_image_keys<Params>(s, "pad")
+    add_image_keys<Params>(s, "pad", 1)
         .param("k", &Params::k, "One number, or one an axis; 0 or less leaves an axis.")
         .required();
     return add_pad_params(s).resizes("@keys");

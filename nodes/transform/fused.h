@@ -72,12 +72,14 @@ void for_each_pending(Sample& sample, const std::vector<std::string>& keys, bool
 // Each key to box_of(shape, spatial axes, i), by step_to(box, i) unless that is all of it.
 template <class P, class BoxOf, class StepTo>
 void take_box(Sample& sample, const P& p, const char* name, BoxOf&& box_of, StepTo&& step_to) {
-  for_each_pending(sample, p.keys, p.allow_missing_keys,
-                   [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
-                     const Box box = box_of(shape, axes, i);
-                     if (box == Box{{}, shape}) return;
-                     record(field, step_to(box, i), name, numbers(box));
-                   });
+  for_each_pending(
+      sample, p.keys, p.allow_missing_keys,
+      [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+        const Box box = box_of(shape, axes, i);
+        if (box == Box{{}, shape}) return;
+        record(field, step_to(box, i), name, numbers(box));
+      },
+      1);
 }
 
 // One operation for all channels, whose statistics are taken together, or each by its own.
@@ -125,8 +127,7 @@ struct FusedNode : Node {
   // `limited`: what of it no job does.
   void change_values(Field& field, std::vector<kernels::AugmentOp> ops, PendingStep::Change change,
                      const char* limited = nullptr) const {
-    const auto rank = field.tensor.dim();
-    if (rank != 3 && rank != 4) {
+    if (!may_wait(field)) {
       field.tensor = change(field.tensor, {});
       return;
     }
@@ -137,8 +138,7 @@ struct FusedNode : Node {
   // On the host alone, for a field that no job works on. It is left pending where its result is
   // float32: of another type it comes out as `change` makes it.
   void change_on_host(Field& field, PendingStep::Change change) const {
-    const auto rank = field.tensor.dim();
-    if (dtype_of(field) == at::kFloat && (rank == 3 || rank == 4)) {
+    if (dtype_of(field) == at::kFloat && may_wait(field)) {
       append(field, changed({}, std::move(change)));
       return;
     }
@@ -147,6 +147,10 @@ struct FusedNode : Node {
   }
 
  private:
+  // What Pending takes; anything else has nothing pending either.
+  static bool may_wait(const Field& field) {
+    return field.tensor.dim() >= 2 && field.tensor.dim() <= 4;
+  }
   bool leaves(const Field& field) const {
     return leaves_ == Leaves::always ||
            (leaves_ == Leaves::on_device && field.tensor.defined() && done_as_jobs(field.tensor));

@@ -11,12 +11,12 @@ struct PadNode final : FusedNode {
 
   static Spec spec() {
     Spec s("pad", "Adds as many voxels as are given to each side of each axis.");
-    add_image_keys<Params>(s, "pad")
+    add_image_keys<Params>(s, "pad", 1)
         .param("to_pad", &Params::to_pad,
                "Voxels before the first and after the last, [[0, 0], [x, x], [y, y], ...]; the "
                "channels come first and get none.")
         .required()
-        .length(3, 4);
+        .length(2, 4);
     return add_fill_params(s).resizes("@keys");
   }
 

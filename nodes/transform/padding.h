@@ -22,7 +22,7 @@ inline Spec& add_fill_params(Spec& s) {
       .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
       .fuses(Fuses::moves)
       .any_device()
-      .takes("@keys", Form::image, 2, 3);
+      .takes("@keys", Form::image, 1, 3);
 }
 
 // To box_of(shape, spatial axes).

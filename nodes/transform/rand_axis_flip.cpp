@@ -16,7 +16,8 @@ struct RandAxisFlip final : FusedNode {
     return Spec("rand_axis_flip", "Flips all keys along one randomly drawn spatial axis.")
         .in("sample")
         .out("sample")
-        .param("keys", &Params::keys, "Fields to flip, each [C, X, Y, Z] or [C, X, Y].")
+        .param("keys", &Params::keys,
+               "Fields to flip, each [C, X, Y, Z], [C, X, Y] or a signal [C, X].")
         .param("prob", &Params::prob, "Probability of a flip.")
         .range(0, 1)
         .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
@@ -24,7 +25,7 @@ struct RandAxisFlip final : FusedNode {
         .rearranging()
         .fuses(Fuses::moves)
         .any_device()
-        .takes("@keys", Form::image, 2, 3);
+        .takes("@keys", Form::image, 1, 3);
   }
 
   void process(Firing& f) override {
@@ -39,7 +40,8 @@ struct RandAxisFlip final : FusedNode {
           r.flip[draws.integer(static_cast<std::uint64_t>(axes))] = true;
           // values: for each axis whether it is flipped.
           record(field, reordered(r), "rand_axis_flip", {r.flip.begin(), r.flip.end()});
-        });
+        },
+        1);
     finish(f, std::move(out));
   }
 };

@@ -20,7 +20,7 @@ struct RandCropByLabelClasses final : FusedNode {
   static Spec spec() {
     Spec s("rand_crop_by_label_classes",
            "Crops num_samples patches around voxels of classes of a label.");
-    add_crop_params(s)
+    add_crop_params(s, "crop", 2)
         .param("label_key", &Params::label_key, "The label; one-hot if it has several channels.")
         .param("spatial_size", &Params::spatial_size,
                "Voxels: one number, or one an axis; 0 or less: the whole axis.")

@@ -11,7 +11,7 @@ struct RandFlip final : FusedNode {
 
   static Spec spec() {
     Spec s("rand_flip", "Flips all keys along the same spatial axes with one draw.");
-    add_drawn_keys(s, "flip");
+    add_drawn_keys(s, "flip", 1);
     return add_missing_keys<Params>(add_flip_axis<Params>(s));
   }
 

@@ -12,7 +12,9 @@ struct RandRotate90 final : FusedNode {
 
   static Spec spec() {
     Spec s("rand_rotate90", "Turns all keys by the same 1 to max_k quarter turns.");
-    add_drawn_keys(s, "turn").param("max_k", &Params::max_k, "The most quarter turns.").at_least(1);
+    add_drawn_keys(s, "turn", 2)
+        .param("max_k", &Params::max_k, "The most quarter turns.")
+        .at_least(1);
     return add_missing_keys<Params>(add_turn_axes<Params>(s));
   }
 

@@ -16,9 +16,10 @@ struct RandWeightedCrop final : FusedNode {
   static Spec spec() {
     Spec s("rand_weighted_crop", "Crops num_samples patches at places drawn by a map of weights.");
     return add_crop_params(s)
-        .param("w_key", &Params::w_key,
-               "The map [1, X, Y(, Z)]: how often a voxel becomes a centre, in proportion. Where a "
-               "weight is below 0 the smallest is subtracted; all alike where the sum is 0.")
+        .param(
+            "w_key", &Params::w_key,
+            "The map [1, X(, Y(, Z))]: how often a voxel becomes a centre, in proportion. Where a "
+            "weight is below 0 the smallest is subtracted; all alike where the sum is 0.")
         .param("spatial_size", &Params::spatial_size,
                "Voxels: one number, or one an axis; 0 or less, or more than there are: the axis.")
         .required()
@@ -26,13 +27,13 @@ struct RandWeightedCrop final : FusedNode {
         .at_least(1)
         .expands("num_samples")
         .random()
-        .takes("@w_key", Form::image, 2, 3)
+        .takes("@w_key", Form::image, 1, 3)
         .resizes("@keys");
   }
 
   void process(Firing& f) override {
     const at::Tensor& weights = f.in().tensor(p.w_key);
-    require_spatial(weights, p.w_key);
+    require_spatial(weights, p.w_key, 1);
     if (weights.size(0) != 1)
       throw shape_error(p.w_key, weights, "; a map of weights has one channel");
     const at::Tensor volume = to_volume(weights);

@@ -10,7 +10,7 @@ struct RandZoom final : FusedNode {
 
   static Spec spec() {
     Spec s("rand_zoom", "Magnifies all keys about their centre by randomly drawn factors.");
-    add_image_keys<Params>(s, "zoom");
+    add_image_keys<Params>(s, "zoom", 1);
     add_rand_zoom_params<Params>(s);
     return add_zoom_params(s);
   }

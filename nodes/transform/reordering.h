@@ -31,17 +31,17 @@ struct RandReorderParams {
   bool allow_missing_keys = false;
 };
 
-// `verb`: what is done to the fields.
-inline Spec& add_drawn_keys(Spec& s, const char* verb) {
+// `verb`: what is done to the fields, of at least so many axes.
+inline Spec& add_drawn_keys(Spec& s, const char* verb, int least) {
   using Params = RandReorderParams;
-  return add_image_keys<Params>(s, verb)
+  return add_image_keys<Params>(s, verb, least)
       .param("prob", &Params::prob, std::string("Probability of a ") + verb + ".")
       .range(0, 1)
       .random()
       .rearranging()
       .fuses(Fuses::moves)
       .any_device()
-      .takes("@keys", Form::image, 2, 3);
+      .takes("@keys", Form::image, least, 3);
 }
 
 template <class P>
@@ -64,12 +64,14 @@ std::pair<int, int> turning_axes(const P& p, std::int64_t axes) {
 
 template <class P>
 void flip(Sample& sample, const P& p, const char* name) {
-  for_each_pending(sample, p.keys, p.allow_missing_keys,
-                   [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
-                     const Reorder r = flips_of(p, axes);
-                     // values: for each axis whether it is flipped.
-                     record(field, reordered(r), name, {r.flip.begin(), r.flip.end()});
-                   });
+  for_each_pending(
+      sample, p.keys, p.allow_missing_keys,
+      [&](Field& field, const Shape3&, std::int64_t axes, std::size_t) {
+        const Reorder r = flips_of(p, axes);
+        // values: for each axis whether it is flipped.
+        record(field, reordered(r), name, {r.flip.begin(), r.flip.end()});
+      },
+      1);
 }
 
 // By k quarter turns.

@@ -25,7 +25,8 @@ struct Resize final : Node {
     return Spec("resize", "Resizes all keys to a given number of voxels.")
         .in("sample")
         .out("sample")
-        .param("keys", &Params::keys, "Fields to resize, each [C, X, Y, Z] or [C, X, Y].")
+        .param("keys", &Params::keys,
+               "Fields to resize, each [C, X, Y, Z], [C, X, Y] or a signal [C, X].")
         .param("spatial_size", &Params::spatial_size,
                "Voxels: one number, or one an axis; 0 or less leaves an axis.")
         .required()
@@ -46,7 +47,7 @@ struct Resize final : Node {
         .param("anti_aliasing_sigma", &Params::anti_aliasing_sigma,
                "In voxels, one or one an axis; null: (factor - 1) / 2.")
         .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
-        .takes("@keys", Form::image, 2, 3)
+        .takes("@keys", Form::image, 1, 3)
         .resizes("@keys", "spatial_size")
         .when("size_mode", "all")
         .resizes("@keys")
@@ -60,24 +61,26 @@ struct Resize final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for_each_volume(out, p.keys, p.allow_missing_keys,
-                    [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
-                      const Shape3 shape = shape_of(volume), size = wanted(shape, axes);
-                      const bool align = flag(p.align_corners, i);
-                      if (size == shape) {
-                        field.tensor = field.tensor.to(at::kFloat);
-                        return;
-                      }
-                      at::Tensor smooth = volume;
-                      if (flag(p.anti_aliasing, i)) smooth = smoothed(volume, shape, size, axes);
-                      const auto mode = parse_resizing(per_key(p.mode, i));
-                      // values: the sizes, then 1 where corners were aligned.
-                      std::vector<double> values{size.begin(), size.begin() + axes};
-                      values.push_back(align);
-                      record(field, from_volume(sluice::resize(smooth, size, mode, align), axes),
-                             multiply(field.geometry().affine, resize_affine(shape, size, align)),
-                             "resize", std::move(values));
-                    });
+    for_each_volume(
+        out, p.keys, p.allow_missing_keys,
+        [&](Field& field, const at::Tensor& volume, std::int64_t axes, std::size_t i) {
+          const Shape3 shape = shape_of(volume), size = wanted(shape, axes);
+          const bool align = flag(p.align_corners, i);
+          if (size == shape) {
+            field.tensor = field.tensor.to(at::kFloat);
+            return;
+          }
+          at::Tensor smooth = volume;
+          if (flag(p.anti_aliasing, i)) smooth = smoothed(volume, shape, size, axes);
+          const Resizing mode = resizing_of(per_key(p.mode, i), axes);
+          // values: the sizes, then 1 where corners were aligned.
+          std::vector<double> values{size.begin(), size.begin() + axes};
+          values.push_back(align);
+          record(field, from_volume(sluice::resize(smooth, size, mode, align), axes),
+                 multiply(field.geometry().affine, resize_affine(shape, size, align)), "resize",
+                 std::move(values));
+        },
+        1);
     f.emit(std::move(out));
   }
 

@@ -11,7 +11,7 @@ struct ResizeWithPadOrCrop final : FusedNode {
 
   static Spec spec() {
     Spec s("resize_with_pad_or_crop", "Crops or pads every axis about its centre to a size.");
-    add_image_keys<Params>(s, "fit")
+    add_image_keys<Params>(s, "fit", 1)
         .param("spatial_size", &Params::spatial_size,
                "Voxels: one number, or one an axis; 0 or less leaves an axis.")
         .required();

@@ -13,8 +13,8 @@ struct Rotate90 final : FusedNode {
 
   static Spec spec() {
     Spec s("rotate90", "Turns by quarter turns.");
-    add_crop_params(s, "turn").param("k", &Params::k,
-                                     "Quarter turns; negative: the other way round.");
+    add_crop_params(s, "turn", 2)
+        .param("k", &Params::k, "Quarter turns; negative: the other way round.");
     return add_turn_axes<Params>(s).rearranging();
   }
 

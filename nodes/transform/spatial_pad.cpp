@@ -11,7 +11,7 @@ struct SpatialPad final : FusedNode {
 
   static Spec spec() {
     Spec s("spatial_pad", "Pads every axis to at least the given size.");
-    add_image_keys<Params>(s, "pad")
+    add_image_keys<Params>(s, "pad", 1)
         .param("spatial_size", &Params::spatial_size,
                "Voxels: one number, or one an axis; 0 or less leaves an axis.")
         .required();

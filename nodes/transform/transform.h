@@ -11,6 +11,7 @@
 
 #include "engine/base/random.h"
 #include "engine/graph/spec.h"
+#include "kernels/image/resizing.h"
 #include "kernels/image/spatial.h"
 #include "kernels/image/zoom_rotate.h"
 #include "nodes/fields.h"
@@ -52,11 +53,13 @@ inline int connectivity_of(const std::optional<std::int64_t>& given, std::int64_
   return static_cast<int>(std::min(given.value_or(axes), axes));
 }
 
-// The ports, and `keys`: images to flip, pad, ..., as `verb` says.
+// The ports, and `keys`: images of at least so many axes to flip, pad, ..., as `verb` says.
 template <class P>
-Spec& add_image_keys(Spec& s, const std::string& verb) {
+Spec& add_image_keys(Spec& s, const std::string& verb, int least = 2) {
   return s.in("sample").out("sample").param(
-      "keys", &P::keys, "Fields to " + verb + ", each [C, X, Y, Z] or [C, X, Y].");
+      "keys", &P::keys,
+      "Fields to " + verb + ", each [C, X, Y, Z]" +
+          (least == 1 ? ", [C, X, Y] or a signal [C, X]." : " or [C, X, Y]."));
 }
 
 template <class P>
@@ -86,6 +89,12 @@ inline at::Tensor volume_like(const Sample& sample, const std::string& key, cons
     throw DataError("\"" + key + "\" has shape " + list_text(shape_of(volume)) + ", \"" + other +
                     "\" " + list_text(shape));
   return volume;
+}
+
+// As torch's interpolate(), which has no cubic mode of signals.
+inline Resizing resizing_of(const std::string& mode, std::int64_t axes) {
+  if (mode == "bicubic" && axes == 1) throw DataError("bicubic is for images of two axes");
+  return parse_resizing(mode);
 }
 
 // Refuses a mask that is not of an image's spatial shape, with one channel or one for each.

@@ -11,7 +11,7 @@ struct Zoom final : FusedNode {
 
   static Spec spec() {
     Spec s("zoom", "Magnifies all keys about their centre by given factors.");
-    add_image_keys<Params>(s, "zoom")
+    add_image_keys<Params>(s, "zoom", 1)
         .param("zoom", &Params::zoom, "Factors, one or one an axis; above 1 the picture grows.")
         .required()
         .above(0)

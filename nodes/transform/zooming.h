@@ -36,7 +36,7 @@ inline Spec& add_zoom_params(Spec& s) {
   return add_resizing_params(s, "keys")
       .param("allow_missing_keys", &ZoomParams::allow_missing_keys, allow_missing_doc)
       .any_device()
-      .takes("@keys", Form::image, 2, 3)
+      .takes("@keys", Form::image, 1, 3)
       .resizes("@keys")
       .unless("keep_size", true);
 }
@@ -80,23 +80,24 @@ inline Vec3 factors_of_axes(const std::vector<double>& drawn, std::int64_t axes)
 // Magnifies all keys by factors_of(spatial axes), a factor an axis.
 template <class FactorsOf>
 void zoom(Sample& sample, const ZoomParams& p, const char* name, FactorsOf&& factors_of) {
-  for_each_pending(sample, p.keys, p.allow_missing_keys,
-                   [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
-                     const Vec3 factors = factors_of(axes);
-                     const std::vector<double> values(factors.begin(), factors.begin() + axes);
-                     const bool corners = flag(p.align_corners, i);
-                     const Shape3 size = zoomed_shape(shape, axes, factors);
-                     PendingStep step =
-                         resized(shape, size, parse_resizing(per_key(p.mode, i)), corners);
-                     if (!p.keep_size || size == shape)
-                       return record(field, std::move(step), name, values);
-                     // Resized, and then cropped or filled to the size it had.
-                     const Box box = centre_box(size, shape);
-                     const Affine affine = multiply(field.geometry().affine,
-                                                    multiply(step.to_source, box_affine(box)));
-                     record(field, std::move(step), affine, name, values);
-                     append(field, boxed(box, parse_filling(per_key(p.padding_mode, i))));
-                   });
+  for_each_pending(
+      sample, p.keys, p.allow_missing_keys,
+      [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+        const Vec3 factors = factors_of(axes);
+        const std::vector<double> values(factors.begin(), factors.begin() + axes);
+        const Resizing mode = resizing_of(per_key(p.mode, i), axes);
+        const bool corners = flag(p.align_corners, i);
+        const Shape3 size = zoomed_shape(shape, axes, factors);
+        PendingStep step = resized(shape, size, mode, corners);
+        if (!p.keep_size || size == shape) return record(field, std::move(step), name, values);
+        // Resized, and then cropped or filled to the size it had.
+        const Box box = centre_box(size, shape);
+        const Affine affine =
+            multiply(field.geometry().affine, multiply(step.to_source, box_affine(box)));
+        record(field, std::move(step), affine, name, values);
+        append(field, boxed(box, parse_filling(per_key(p.padding_mode, i))));
+      },
+      1);
 }
 
 }  // namespace sluice

@@ -2,7 +2,8 @@
 
     python make_edges.py > edges.json      (monai 1.6.1, scikit-image)
 
-Axes of one voxel under a sheared affine, arrays without spatial axes, no component to keep.
+Axes of one voxel under a sheared affine, arrays without spatial axes, no component to keep,
+signals [C, X].
 """
 import json
 import sys
@@ -73,8 +74,62 @@ def components():
         add("keep_largest_connected_component", {"num_components": 0, **more}, array, out)
 
 
+def signals():
+    x = wave(2, 11)
+
+    def one(node, transform, params, array=x):
+        add(node, params, array, transform(torch.from_numpy(array)))
+
+    def same(node, name, array=x, **params):
+        one(node, getattr(mt, name)(**params), params, array)
+
+    for more in ({"roi_center": [4], "roi_size": [5]}, {"roi_center": [9], "roi_size": [6]},
+                 {"roi_start": [3], "roi_end": [20]}):
+        same("spatial_crop", "SpatialCrop", **more)
+    for size in (6, 7, -1, 30):
+        same("center_spatial_crop", "CenterSpatialCrop", roi_size=[size])
+    same("center_scale_crop", "CenterScaleCrop", roi_scale=[0.5])
+    for mode in ("constant", "edge", "symmetric", "reflect", "wrap"):
+        same("pad", "Pad", to_pad=[[0, 0], [2, 3]], mode=mode)
+        same("spatial_pad", "SpatialPad", spatial_size=[16], mode=mode)
+    for method in ("symmetric", "end"):
+        same("divisible_pad", "DivisiblePad", k=[4], method=method)
+        for size in (14, 8):
+            same("resize_with_pad_or_crop", "ResizeWithPadOrCrop", spatial_size=[size], method=method)
+    for border in ([2], [1, 4]):
+        same("border_pad", "BorderPad", spatial_border=border)
+    same("rand_spatial_crop", "RandSpatialCrop", roi_size=[7], random_center=False,
+         random_size=False)
+    same("rand_scale_crop", "RandScaleCrop", roi_scale=[0.7], random_center=False,
+         random_size=False)
+    params = {"roi_size": [6], "num_samples": 1, "random_center": False, "random_size": False}
+    add("rand_spatial_crop_samples", params, x,
+        mt.RandSpatialCropSamples(**params)(torch.from_numpy(x))[0])
+    peak = np.zeros((1, 11), np.float32)
+    peak[0, 7] = 1
+    out = mt.RandWeightedCropd("image", "image", [5])({"image": torch.from_numpy(peak)})
+    add("rand_weighted_crop", {"w_key": "image", "spatial_size": [5]}, peak, out[0]["image"])
+    for axis in (None, [0], [-1]):
+        same("flip", "Flip", spatial_axis=axis)
+        same("rand_flip", "RandFlip", prob=1, spatial_axis=axis)
+    same("rand_axis_flip", "RandAxisFlip", prob=1)
+    for mode in ("nearest", "nearest-exact", "linear", "area"):
+        for more in ({}, {"align_corners": True}) if mode == "linear" else ({},):
+            for factor in (0.6, 1.7):
+                for keep in (True, False):
+                    same("zoom", "Zoom", zoom=[factor], mode=mode, keep_size=keep, **more)
+                if mode == "linear":
+                    same("rand_zoom", "RandZoom", prob=1, min_zoom=[factor], max_zoom=[factor],
+                         mode=mode, **more)
+            for size in (7, 23):
+                same("resize", "Resize", spatial_size=[size], mode=mode, **more)
+    same("resize", "Resize", spatial_size=8, size_mode="longest", mode="linear")
+    same("resize", "Resize", spatial_size=[4], mode="linear", anti_aliasing=True)
+
+
 spacing()
 activations()
 components()
+signals()
 json.dump({"monai": monai.__version__, "cases": cases}, sys.stdout, indent=None)
 print()

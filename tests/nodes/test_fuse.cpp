@@ -11,6 +11,7 @@
 #include "kernels/augment/pending.h"
 #include "run_graph.h"
 #include "tests/campaign.h"
+#include "tests/temporary_folder.h"
 
 using namespace sluice;
 
@@ -249,6 +250,32 @@ TEST_CASE("fused graphs give what plain ones give, to the bit, geometry and hist
     CHECK(plain.epochs.size() == 2);
     CHECK(same_samples(plain, fused));
   }
+}
+
+TEST_CASE("signals go through fused transforms as through plain ones") {
+  TemporaryFolder folder;
+  const std::string file =
+      folder.write_text("list.csv", "image,a,b,c,d,e,f\nx,1,2,3.5,4,5,7\n").string();
+  const auto of_signal = [](const char* type, const char* in, Json params = Json::object()) {
+    params.update({{"type", type}, {"in", in}, {"keys", "signal"}});
+    return params;
+  };
+  const Json graph = {
+      {"name", "g"},
+      {"nodes",
+       {{"s",
+         {{"type", "csv_list"},
+          {"file", file},
+          {"groups", {{"signal", {{"a", "b", "c"}, {"d", "e", "f"}}}}}}},
+        {"flip", of_signal("flip", "s")},
+        {"shift", of_signal("shift_intensity", "flip", {{"offset", 1}})},
+        {"crop", of_signal("spatial_crop", "shift", {{"roi_start", 0}, {"roi_end", 2}})},
+        {"sink", {{"type", "collect"}, {"in", "crop"}}}}}};
+  const Collected plain = run_graph(with(graph, "fuse", false)), fused = run_graph(graph);
+  REQUIRE(plain.failure == "");
+  CHECK(plain.epochs.at("sink/0").at(0)->tensor("signal").equal(
+      at::tensor({4.5, 3., 8., 6.}, at::kFloat).view({2, 2})));
+  CHECK(same_samples(plain, fused));
 }
 
 TEST_CASE("patches of a 1:n crop are done together with what follows") {
