@@ -10,6 +10,7 @@
 #include "kernels/files/file_io.h"
 #include "kernels/files/meta_image.h"
 #include "kernels/files/nifti.h"
+#include "kernels/files/npy.h"
 #include "kernels/files/png.h"
 #include "kernels/lists/data_list.h"
 #include "nodes/fields.h"
@@ -49,8 +50,9 @@ struct SaveImage final : FileWriter {
         .param(
             "output_ext", &Params::output_ext,
             "Extension. A .mha is compressed unless gzip_level is 0. A .png is a picture [C, X, Y] "
-            "of one or three channels, X across, with 8 bits, whatever output_dtype says.")
-        .choices({".nii.gz", ".nii", ".mha", ".png"})
+            "of one or three channels, X across, with 8 bits, whatever output_dtype says; a .npy "
+            "is the field's array as it is.")
+        .choices({".nii.gz", ".nii", ".mha", ".png", ".npy"})
         .param("output_dtype", &Params::output_dtype,
                "Datatype on disk. Integers are reached by truncation; a value out of range is "
                "refused.")
@@ -112,6 +114,8 @@ struct SaveImage final : FileWriter {
       at::Tensor data = field.tensor;
       if (p.output_ext == ".png") {
         write_picture(path, data, p.keys[i]);
+      } else if (p.output_ext == ".npy") {
+        write_npy(path, data);
       } else if (!p.displacements.empty()) {
         const auto affine = [&](std::size_t k) {
           return f.in().at(p.displacements[k]).geometry().affine;

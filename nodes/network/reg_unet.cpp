@@ -5,11 +5,10 @@
 //   x ─ conv, residual ─ pool ─ ... ─ bottom ─ up + skip ─ ... ─ a convolution of each level asked
 //                                      │                         for, resized, their mean
 //                                      └─ GlobalNet: an affine transform's displacements
-#include <ATen/ATen.h>
-
 #include <algorithm>
 
 #include "kernels/net/up.h"
+#include "nodes/network/affine_head.h"
 #include "nodes/network/built_network.h"
 
 namespace sluice {
@@ -187,25 +186,7 @@ struct GlobalNet final : ImageNetwork<GlobalNet> {
     std::int64_t voxels = 1;
     for (const auto n : p.image_size) voxels *= n >> p.depth;
     const Value x = r.decoded(s, image, p.depth)[0];
-    const std::int64_t axes = image.axes;
-    const Value theta = linear(s / "output_block.fc", flatten(x, voxels), axes * (axes + 1),
-                               {.init = Init::fill(0), .bias_init = Init::eye(axes)});
-    const auto displacements = [size = p.image_size, axes](In t) {
-      const at::Tensor theta = t[0].to(at::kFloat);  // half precision does not count far
-      std::vector<at::Tensor> along;
-      for (const auto n : size) along.push_back(at::arange(n, theta.options()));
-      auto grid = at::meshgrid(along, "ij");
-      const at::Tensor places = at::stack(grid).flatten(1);
-      const at::Tensor one = at::ones({1, places.size(1)}, places.options());
-      const at::Tensor moved =
-          at::matmul(theta.view({-1, axes, axes + 1}), at::cat({places, one})) - places;
-      std::vector<std::int64_t> all{-1, axes};
-      all.insert(all.end(), size.begin(), size.end());
-      return moved.reshape(all).to(t[0].scalar_type());
-    };
-    return {
-        theta.op("affine_displacements", displacements,
-                 {.channels = axes, .axes = image.axes, .attributes = {{"size", p.image_size}}})};
+    return {affine_head(s / "output_block", flatten(x, voxels), p.image_size)};
   }
   std::string unfit(at::IntArrayRef extents) const override {
     return unless_made_for(extents, "image_size", p.image_size);

@@ -1402,11 +1402,116 @@ run: [$@trainer.run()]
   CHECK(nodes["forward"]["in"] == "again");
   b.succeeds("check graph.json");
 
-  // Steps of an epoch that leave a part of a batch's repeats to the next one are not known.
-  std::string other = text;
-  other.replace(other.find("num_samples: 80"), 15, "num_samples: 88");
-  b.folder.write("b/configs/train.yaml", other);
-  check_refused(b.run("new bundle b -o other.json --task train"), "ThreadDataLoader.repeats");
+  // Steps that leave a part of a batch's repeats to the next epoch are as many as whole ones fill.
+  const auto with_samples = [&](const char* number) {
+    std::string other = text;
+    other.replace(other.find("num_samples: 80"), 15, std::string("num_samples: ") + number);
+    b.folder.write("b/configs/train.yaml", other);
+    return b.make("--task train");
+  };
+  const auto cut = with_samples("88");
+  CHECK(cut.err.find("ThreadDataLoader.repeats: replaced: an epoch has 20 steps, not 22") !=
+        std::string::npos);
+  CHECK(b.graph()["nodes"]["sampler"]["num_samples"] == 16);
+  for (const char* number : {"90", "12"})
+    check_refused(with_samples(number), "ThreadDataLoader.repeats");
+
+  // The rows without Subset.
+  std::string whole = text;
+  const std::string cached = "CacheDataset, data: \"@subset\",";
+  whole.replace(whole.find(cached), cached.size(),
+                "NPZDictItemDataset, npzfile: all.npz, keys: {images: image, segs: label},");
+  b.folder.write("b/configs/train.yaml", whole);
+  b.made("--task train");
+  CHECK(b.graph()["nodes"]["train"]["type"] == "npz_items");
+  CHECK_FALSE(b.graph()["nodes"]["train"].contains("shares"));
+}
+
+TEST_CASE("data sets side by side pair a file with itself, and what differs is done to each") {
+  const std::string text = R"yaml(
+files: $list(sorted(glob.glob('data/*.nii')))
+both: [{_target_: LoadImage, ensure_channel_first: true, image_only: true}, {_target_: ScaleIntensity}]
+turned: [{_target_: RandFlip, prob: 1.0, spatial_axis: 0}]
+steps: {_target_: Compose, transforms: $@both + @turned}
+sets:
+- _target_: ShuffleBuffer
+  data: {_target_: Dataset, data: "@files", transform: {_target_: Compose, transforms: "@both"}}
+  seed: "$int(3) if @other_seed else int(2)"
+- {_target_: ShuffleBuffer, data: {_target_: Dataset, data: "@files", transform: $@steps.set_random_state(3)}, seed: 2}
+other_seed: false
+pairs:
+  _target_: IterableDataset
+  data: "$map(lambda t: dict(image=monai.transforms.concatenate(t), moving=t[0], fixed=t[1]), zip(*@sets))"
+loader: {_target_: ThreadDataLoader, dataset: "@pairs", batch_size: 1}
+network: {_target_: UNet, spatial_dims: 3, in_channels: 2, out_channels: 1, channels: [4, 8], strides: [2]}
+evaluator:
+  _target_: SupervisedEvaluator
+  network: "@network"
+  val_data_loader: "@loader"
+  epoch_length: $len(@files) // @loader#batch_size
+  inferer: $monai.inferers.SimpleInferer()
+  postprocessing:
+    _target_: Compose
+    transforms:
+    - {_target_: SaveImaged, keys: [moving, fixed], output_postfix: [moving, fixed], output_dir: eval, output_ext: .nii,
+       output_name_formatter: "$lambda x, s: dict(idx=s._data_index, subject=x['filename_or_obj'])"}
+eval: [$monai.utils.set_determinism(seed=123), $@evaluator.run()]
+)yaml";
+  Bundle b;
+  write_data(b);
+  b.folder.write("b/configs/inference.yaml", text);
+  const auto made = b.made();
+  for (const char* said : {"SupervisedEvaluator.epoch_length: replaced: every file once",
+                           "ShuffleBuffer: replaced: the files in their order",
+                           "SaveImage.output_name_formatter: replaced: files are named after"})
+    CHECK(made.err.find(said) != std::string::npos);
+  const json graph = b.graph(), nodes = graph["nodes"];
+  CHECK(graph["run"]["seed"] == 123);
+  CHECK(nodes["cases"]["lists"].size() == 1);
+  CHECK(nodes["load"]["keys"] == "moving");
+  CHECK(count(nodes.dump(), "\"scale_intensity\"") == 1);
+  CHECK(nodes["copy"]["names"] == "fixed");
+  CHECK(nodes["rand_flip"]["keys"] == "fixed");
+  CHECK(nodes["both"]["keys"] == json{"moving", "fixed"});
+  CHECK(nodes["both"]["name"] == "image");
+  b.succeeds("run graph.json --quiet --no-out");
+  CHECK(b.folder.read("b/eval/one/one_moving.nii") != b.folder.read("b/eval/one/one_fixed.nii"));
+
+  check_refused(b.make("--set other_seed=true"),
+                "images of different files meet there, by another order of each data set");
+  check_refused(b.make("--set \"pairs#data=\\$map(lambda t: t[0], zip(*@sets))\""),
+                "IterableDataset: no counterpart: known is $map(lambda t: dict(");
+}
+
+TEST_CASE("a file's axes that a bundle transposes before there are channels are the file's") {
+  json config = inference();
+  config["dataset"]["data"] = "@files";  // each file is a sample
+  json& chain = config["preprocessing"]["transforms"];
+  chain = {{{"_target_", "LoadImage"}}, {{"_target_", "Transpose"}, {"indices", {2, 0, 1, -1}}}};
+  config["postprocessing"]["transforms"].erase(1);  // Invertd
+  Bundle b;
+  b.write(config);
+  b.made();
+  const json nodes = b.graph()["nodes"];
+  CHECK(nodes["cases"]["type"] == "path_lists");
+  CHECK(nodes["cases"]["lists"]["image"].get<std::string>().ends_with("data/*.nii"));
+  CHECK(nodes["transpose"]["indices"] == json{3, 1, 2, 0});
+  chain[1]["indices"] = {2, 0, 1};
+  b.write(config);
+  check_refused(b.make(), "its image's axes are the file's");
+  chain[0]["ensure_channel_first"] = true;
+  chain[1]["indices"] = {0, 3, 1, 2};
+  CHECK(b.graph_of(config)["nodes"]["transpose"]["indices"] == json{0, 3, 1, 2});
+}
+
+TEST_CASE(
+    "a network of a script whose text is not known is refused, also where a type has its name") {
+  json config = inference();
+  config["network_def"] = {{"_target_", "scripts.net.RegResNet"}};
+  Bundle b;
+  b.folder.write("b/scripts/net.py", "class RegResNet(nn.Module):\n  pass\n");
+  b.write(config);
+  check_refused(b.make(), "whose text is not the one that \"reg_resnet\" was made after");
 }
 
 TEST_CASE("DeepEdit's training: clicks in the network's own iteration become interact") {

@@ -726,6 +726,35 @@ def unest():
 
 
 NETS |= dict(unest=unest)
+
+
+# Further ones of the Model Zoo's: ZOO is its folder "models".
+def of_bundle(path):
+    import importlib.util
+    spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, pathlib.Path(os.environ["ZOO"]) / path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def reg_resnet():
+    make = of_bundle("mednist_reg/scripts/net.py").RegResNet
+    solid = dict(spatial_dims=3, image_size=[16, 24, 16], padding_mode="zeros")
+    return [brief(case(make, dict(image_size=[32, 48]), [2, 2, 32, 48], False)),
+            brief(case(make, solid, [1, 2, 16, 24, 16], False))]
+
+
+def point_regressor():
+    import numpy
+    numpy.product = numpy.prod  # which the script wants and NumPy 2 lacks
+    make = of_bundle("valve_landmarks/scripts/valve_landmarks.py").PointRegressor
+    units = dict(in_shape=[1, 16, 24], out_shape=[2, 3], channels=[4, 8, 13], strides=[2, 2, 1])
+    plain = dict(units, in_shape=[2, 16, 24], channels=[5, 8], strides=[2, 1], num_res_units=0, norm="batch", act="relu",
+                 bias=False, kernel_size=5)
+    return [case(make, units, [2, 1, 16, 24], True), case(make, plain, [2, 2, 16, 24], True)]
+
+
+NETS |= dict(reg_resnet=reg_resnet, point_regressor=point_regressor)
 NETS |= dict(ranzcr_net=ranzcr_net, retina_net=retina_net, daf3d=daf3d)
 NETS |= dict(basic_unet=basic_unet, basic_unet_plus_plus=basic_unet_plus_plus)
 NETS |= dict(attention_unet=attention_unet, vnet=vnet)

@@ -159,10 +159,15 @@ std::string Translator::transform(const Item& item, const std::string& in) {
   if (name == "LoadImage") return load(item, in);
   if (name == "SaveImage" || name == "SaveClassification") return save(item, in);
   if (target.starts_with("scripts.")) return script(item, in);
+  if (name == "EnsureChannelFirst") file_axes_ = false;
   if (name == "Invert") return invert(item, in);
   if (name == "AddGuidanceFromPointsDeepEdit" || name == "ResizeGuidanceMultipleLabelDeepEdit")
     return clicks(item, in);
   if (name == "Lambda") return lambda(item, in);
+  if (name == "VistaPreTransform" && !prompts_.is_null()) {
+    subclasses(item);
+    return in;
+  }
   if ((name == "EnsureType" || name == "ToTensor") && values.of(item, "dtype").is_text())
     return emit(item, "cast_to_type", {{"in", in}}, true);
   if (name == "FlattenSubKeys" && values.of(item, "keys").text() == "pred" && !outputs_.empty() &&
@@ -205,6 +210,20 @@ std::string Translator::transform(const Item& item, const std::string& in) {
   if (const ParamSpec* labels = spec->find_param("labels");
       labels && labels->required && !labels_.empty() && !values.given(item, "labels"))
     body["labels"] = labels_;
+  // Of a file's axes the last are the channels, which are the first here.
+  if (const auto order = values.of(item, "indices").json();
+      name == "Transpose" && file_axes_ && order && order->is_array()) {
+    if (order->size() != 4) {
+      missing(item,
+              "its image's axes are the file's: 4 are known, of volumes with channels; with "
+              "ensure_channel_first before it, it is of [C, X, Y, Z]",
+              true);
+      return in;
+    }
+    for (const Json& axis : *order)
+      body["indices"].push_back(axis.is_number_integer() ? ((axis.get<int>() + 5) % 4) : 0);
+    file_axes_ = false;
+  }
   if (name == "SelectItems") {  // a field's geometry stays with it
     const Json given = values.of(item, "keys").json().value_or(Json::array());
     Json keys = Json::array();
@@ -225,6 +244,17 @@ std::string Translator::transform(const Item& item, const std::string& in) {
         missing(item, "one size of the patches of all keys", true);
     }
   }
+  // Of more sizes than a field has axes MONAI takes the first ones.
+  const bool sizes_too_many =
+      name.starts_with("RandSmooth") &&
+      values.of(item, "spatial_size").json().value_or(Json::array()).size() >
+          values.of(item, "rand_size").json().value_or(Json::array()).size();
+  if (sizes_too_many) {
+    body["spatial_size"] = nullptr;
+    report.add(*item.find("spatial_size"), last_name(target) + ".spatial_size", Fate::replaced,
+               "the field is as large as the image; MONAI takes the first of these numbers alone, "
+               "so that its field has another shape");
+  }
   // "" is no field.
   if (name == "SplitLabel" && values.given(item, "mask_value") &&
       !values.of(item, "mask_value").truth())
@@ -238,6 +268,7 @@ std::string Translator::transform(const Item& item, const std::string& in) {
     body["spatial_axes"] = {0, 1};
   const std::string last = emit(item, type, std::move(body), true);
   if (unused) graph.nodes.back().body.erase("mode");
+  if (sizes_too_many) graph.nodes.back().body.erase("spatial_size");
   return last;
 }
 
@@ -284,15 +315,24 @@ std::string Translator::script(const Item& item, const std::string& in) {
       report.add(item, name, Fate::dropped, std::string(row.params));
       return in;
     }
-    Json body = Json::parse(row.params);
-    for (auto& [key, value] : body.items()) {
-      if (value == "@@classes") {
-        value = Json::array();
+    Json body = Json::object();
+    const Json params = Json::parse(row.params);
+    for (const auto& [key, said] : params.items()) {
+      if (said == "@@classes") {
         const Json channels = graph.models.empty() ? Json(2) : graph.models[0].body["out_channels"];
-        for (std::int64_t c = 1; c < channels.get<std::int64_t>(); ++c) value.push_back(c);
-      } else {
-        value = values.of(item, value.get<std::string>().substr(1)).json().value_or(Json());
+        body[key] = Json::array();
+        for (std::int64_t c = 1; c < channels.get<std::int64_t>(); ++c) body[key].push_back(c);
+        continue;
       }
+      if (!said.is_string() || !said.get<std::string>().starts_with('@')) {
+        body[key] = said;
+        continue;
+      }
+      const std::string param = said.get<std::string>().substr(1);
+      if (!values.given(item, param)) continue;
+      body[key] = values.of(item, param).json().value_or(Json());
+      if (body[key].is_string() && param.ends_with("_dir"))
+        body[key] = values.path(body[key].get<std::string>());
     }
     Json whole = {{"type", row.type}, {"in", in}};
     whole.update(body);
@@ -346,6 +386,7 @@ ItemPtr Translator::reader_of(const Item& load) {
 
 std::string Translator::load(const Item& item, const std::string& in) {
   Json body = {{"in", in}, {"converter", nullptr}};
+  file_axes_ = !values.is_true(item, "ensure_channel_first");
   bool canonical = values.is_true(item, "as_closest_canonical");
   if (const ItemPtr reader = reader_of(item)) {
     canonical = canonical || values.is_true(*reader, "as_closest_canonical");
@@ -397,6 +438,19 @@ std::string Translator::save(const Item& item, const std::string& in) {
   }
   const std::string type = type_of(item.target());
   if (type == "save_image") body["name_by"] = "file";
+  if (values.given(item, "output_name_formatter")) {
+    const Value how = values.of(item, "output_name_formatter");
+    const ExprPtr known = parse_expression(
+        "lambda x, s: dict(idx=s._data_index, subject=x['filename_or_obj'])", "", item.at);
+    const bool is_known = how.is(Value::Kind::lambda) && text_of(*how.expr) == text_of(*known);
+    report.add(*item.find("output_name_formatter"), "SaveImage.output_name_formatter",
+               is_known ? Fate::replaced : Fate::missing,
+               is_known
+                   ? "files are named after what was read, without MONAI's running number"
+                   : "code of its own: files are named after what was read, and output_postfix",
+               !is_known);
+    body["output_name_formatter"] = nullptr;
+  }
   // MONAI takes "png" as well.
   if (const Value ext = values.of(item, "output_ext");
       type == "save_image" && ext.is_text() && !ext.text().empty()) {
@@ -409,7 +463,10 @@ std::string Translator::save(const Item& item, const std::string& in) {
   }
   if (const Value root = values.of(item, "data_root_dir"); root.is_text() && !root.text().empty())
     body["data_root_dir"] = values.path(root.text());
-  return emit(item, type, std::move(body), true, type == "save_image" ? "save" : "save_classes");
+  const std::string last =
+      emit(item, type, std::move(body), true, type == "save_image" ? "save" : "save_classes");
+  graph.nodes.back().body.erase("output_name_formatter");
+  return last;
 }
 
 // DeepEdit's clicks, in voxels of the file: MONAI moves them with each change of the image; here
@@ -465,6 +522,13 @@ Json Translator::captures(const std::string& shape, const Item& item) {
 
 std::string Translator::lambda(const Item& item, const std::string& in) {
   const Value func = values.of(item, "func");
+  if (const ScriptRow* row = func.is(Value::Kind::opaque) && func.name.starts_with("scripts.")
+                                 ? known_script(config_.folder(), last_name(func.name))
+                                 : nullptr) {
+    Json body = Json::parse(row->params);
+    body["in"] = in;
+    return emit(item, std::string(row->type), std::move(body), true);
+  }
   if (!func.is(Value::Kind::lambda)) {
     missing(item, func.describe() + " is no lambda that is known", true);
     return in;
@@ -557,6 +621,12 @@ std::string Translator::source(const Item& dataset, const Value& data, Json body
     whole.update(body);
     return add_node(name, std::move(whole), comment);
   }
+  if (data.is(Value::Kind::paths) && data.items.empty()) {  // each file is a sample
+    Json whole = {{"type", "path_lists"}, {"lists", {{"image", data.paths.json()}}}};
+    if (data.records) part(*data.records);
+    whole.update(body);
+    return add_node(name, std::move(whole), comment);
+  }
   if (data.is(Value::Kind::records) && data.records->rows) {
     const Item& rows = *data.records->rows;
     Json whole = {{"type", "npz_items"}, {"file", values.path(values.of(rows, "npzfile").text())}};
@@ -599,6 +669,8 @@ std::string Translator::source(const Item& dataset, const Value& data, Json body
   if (const auto items = data.json();
       items && items->is_array() && !items->empty() && (*items)[0].is_object()) {
     Json whole = {{"type", "file_list"}, {"root", values.path(".")}, {"items", *items}};
+    if (!prompts_.is_null())
+      for (Json& one : whole["items"]) one.erase("label_prompt");
     whole.update(body);
     return add_node(name, std::move(whole), comment);
   }
@@ -654,18 +726,23 @@ std::string Translator::sampler(const Item& loader, std::int64_t repeated, const
   const std::int64_t times = repeats.is_number_integer() ? repeats.get<std::int64_t>() : 1;
   const Json asked = weighted ? values.of(*given.item, "num_samples").plain : Json();
   const bool replaces = weighted && values.is_true(*given.item, "replacement", true);
-  if (times > 1 &&
-      !(replaces && asked.is_number_integer() && asked.get<std::int64_t>() % repeated == 0)) {
+  const std::int64_t wanted = asked.is_number_integer() ? asked.get<std::int64_t>() : 0;
+  if (times > 1 && !(replaces && wanted >= repeated && wanted % (repeated / times) == 0)) {
     report.add(*loader.find("repeats"), "ThreadDataLoader.repeats", Fate::missing,
                "epochs of whole batches are known, drawn with replacement", true);
     return in;
   }
   if (!weighted) return in;
+  if (times > 1 && wanted % repeated != 0)
+    report.add(*loader.find("repeats"), "ThreadDataLoader.repeats", Fate::replaced,
+               "an epoch has " + std::to_string(wanted / repeated * times) + " steps, not " +
+                   std::to_string(wanted / (repeated / times)) +
+                   ": each of its batches is trained on " + std::to_string(times) + " times");
   const Item& item = *given.item;
   Json body = {{"in", in}};
   if (const Value weights = values.of(item, "weights"); weights.is(Value::Kind::opaque))
     body["weights"] = nullptr;  // equal ones: as if there were none
-  if (times > 1) body["num_samples"] = asked.get<std::int64_t>() / times;
+  if (times > 1) body["num_samples"] = wanted / repeated * (repeated / times);
   const std::string last = emit(item, "weighted_random_sampler", std::move(body), true, "sampler");
   if (graph.nodes.back().body["weights"].is_null()) graph.nodes.back().body.erase("weights");
   return last;
@@ -708,13 +785,20 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
   }
   const Item& set = *dataset.item;
   const std::string type = last_name(set.target());
+  if (type == "IterableDataset") {
+    out.last = side_by_side(set, more, name, training);
+    out.transforms = preprocessing_;
+    return out;
+  }
   out.transforms = transforms_of(values.of(set, "transform"));
+  const bool is_rows = type == "NPZDictItemDataset";
   const bool regions = type == "PatchWSIDataset" || type == "MaskedPatchWSIDataset";
   const bool decathlons = type == "DecathlonDataset";
   const bool caches = type == "CacheDataset" || type == "PersistentDataset" || decathlons;
-  if (!caches && !regions && type != "Dataset") {
+  if (!caches && !regions && !is_rows && type != "Dataset") {
     missing(set,
-            "of data sets there are Dataset, CacheDataset, PersistentDataset and DecathlonDataset",
+            "of data sets there are Dataset, CacheDataset, PersistentDataset, DecathlonDataset, "
+            "NPZDictItemDataset and IterableDataset of these",
             true);
     return out;
   }
@@ -722,7 +806,14 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
   if (shuffles) body["shuffle"] = true;
   Value data;
   try {
-    if (!decathlons) data = values.of(set, "data");
+    if (is_rows) {
+      auto rows = std::make_shared<Records>();
+      rows->rows = dataset.item;
+      data.kind = Value::Kind::records;
+      data.records = rows;
+    } else if (!decathlons) {
+      data = values.of(set, "data");
+    }
   } catch (const Refused& refused) {
     report.add(*set.find("data"), type + ".data", Fate::missing, refused.what(), true);
   }
@@ -733,7 +824,8 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
     preprocessing_ = out.transforms;
     return out;
   }
-  report.add(set, type, Fate::translated, caches ? "a source and cache" : "a source");
+  if (!is_rows)  // source() says more of it
+    report.add(set, type, Fate::translated, caches ? "a source and cache" : "a source");
   std::string last = decathlons ? decathlon(set, std::move(body), name, out.transforms)
                                 : source(set, data, std::move(body), name, out.transforms, wanted);
   source_ = last;
@@ -741,7 +833,10 @@ Translator::Loader Translator::loader(const Value& data_loader, bool training,
     last = sampler(item, out.batch_size * out.repeats, last);
   preprocessing_ = out.transforms;
   const bool keeps_none = values.of(set, "cache_rate").json() == Json(0.0);
+  const bool has_names = !data.is(Value::Kind::paths) || !data.items.empty();
+  if (!has_names) field_ = "image";
   out.last = chain(out.transforms, last, caches && !keeps_none ? dataset.item : nullptr);
+  if (!has_names) field_.clear();
   rest(set, "left out", false);
   // MONAI's one_hot cuts fractions off; here a label that is scaled has none left.
   for (const auto& transform : out.transforms) {

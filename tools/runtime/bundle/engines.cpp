@@ -45,11 +45,15 @@ ItemPtr Translator::engine(const std::vector<std::string>& names, const std::str
 bool Translator::is_classifier() const {
   if (graph.models.empty()) return false;
   const std::string type = graph.models.front().body.value("type", "");
-  for (const char* begin :
-       {"densenet", "resnet", "se_res", "senet", "efficientnet", "lenet", "vit",
-        "torchvision_fc_model", "classifier", "regressor", "discriminator", "critic", "global_net"})
+  for (const char* begin : {"densenet", "resnet", "se_res", "senet", "efficientnet", "lenet", "vit",
+                            "torchvision_fc_model", "classifier", "regressor", "point_regressor",
+                            "discriminator", "critic", "global_net"})
     if (type.starts_with(begin)) return true;
   return false;
+}
+
+bool Translator::registers() const {
+  return !graph.models.empty() && graph.models.front().body.value("type", "") == "reg_resnet";
 }
 
 void Translator::network(const Value& value, const std::string& name) {
@@ -64,6 +68,15 @@ void Translator::network(const Value& value, const std::string& name) {
   const Spec* spec = catalogue_.find(type);
   if (!spec || !spec->is_network) {
     missing(item, "there is no such network; `sluice inspect` lists those that there are", true);
+    return;
+  }
+  const std::string own = last_name(item.target());
+  if (item.target().starts_with("scripts.") && own != "UNesT" &&
+      !known_script(config_.folder(), own)) {
+    missing(item,
+            "a script of the bundle's own, whose text is not the one that \"" + type +
+                "\" was made after: the network may be another",
+            true);
     return;
   }
   Json body = {{"type", type}};
@@ -90,7 +103,8 @@ void Translator::network(const Value& value, const std::string& name) {
     if (values.is_true(item, "freeze_encoder"))
       step_["groups"] = {{{"match", "^res_blocks\\.(d0\\.layers|d[1-3])\\."}, {"frozen", true}}};
   }
-  report.add(item, last_name(item.target()), Fate::translated, type);
+  if (type == "point_regressor") dims_ = 2;
+  report.add(item, own, Fate::translated, type);
   graph.models.push_back({name, std::move(body), comment_of(item)});
 }
 
@@ -154,7 +168,7 @@ void Translator::look_at_batches(const Item& engine, const std::vector<ItemPtr>&
 
 // initialize, run, finalize: what their calls mean.
 void Translator::look_at_calls() {
-  for (const char* key : {"initialize", "run", "evaluating", "training", "finalize"}) {
+  for (const char* key : {"initialize", "run", "evaluating", "eval", "training", "finalize"}) {
     const ItemPtr list = config_.find(key);
     if (!list) continue;
     for (const auto& item :
@@ -335,6 +349,14 @@ std::string Translator::infer(const Item& evaluator, const std::string& in) {
                     comment_of(item) + ": the window is the whole image");
   }
   Json body = {{"in", in}, {"net", "net"}};
+  if (name == "LandmarkInferer" && known_script(config_.folder(), name)) {
+    const Json stack = values.of(*inferer.item, "stack_dim").json().value_or(Json(-1));
+    if (!stack.is_number_integer() || stack == 0)
+      missing(*inferer.item->find("stack_dim"), "slices stand in a sample, not beside it", true);
+    else
+      body["stack_dim"] = stack < 0 ? stack.get<int>() : stack.get<int>() - 1;
+    return emit(*inferer.item, "landmark_inferer", std::move(body), true, "infer");
+  }
   if (name == "SliceInferer") {
     const Json axis = values.of(*inferer.item, "spatial_dim").json().value_or(Json(0));
     Json roi = values.of(*inferer.item, "roi_size").json().value_or(Json());
@@ -357,7 +379,7 @@ std::string Translator::infer(const Item& evaluator, const std::string& in) {
 
 // Networks that are shown whole images, in batches of one.
 bool Translator::whole_images() const {
-  return is_classifier() || !outputs_.empty() || input_ != "image" ||
+  return is_classifier() || registers() || !outputs_.empty() || input_ != "image" ||
          interaction_.is(Value::Kind::object);
 }
 
@@ -377,12 +399,13 @@ Value Translator::prepared_batch(const Item& engine) {
     Value batch = values.of(engine, "prepare_batch");
     if (!target_.empty()) return {};  // denoise() has read it
     // A sample is the network's input itself.
-    const ExprPtr bare =
-        parse_expression("lambda b, *_, **__: (b.to(@device), None, (), {})", "", given->at);
-    if (batch.is(Value::Kind::lambda) && text_of(*batch.expr) == text_of(*bare)) {
-      report.add(*given, name, Fate::translated, "the network's input is the sample's one field");
-      return {};
-    }
+    for (const char* bare : {"lambda b, *_, **__: (b.to(@device), None, (), {})",
+                             "lambda batch, dev, nb: (batch.to(dev), ())"})
+      if (batch.is(Value::Kind::lambda) &&
+          text_of(*batch.expr) == text_of(*parse_expression(bare, "", given->at))) {
+        report.add(*given, name, Fate::translated, "the network's input is the sample's one field");
+        return {};
+      }
     if (batch.is(Value::Kind::opaque) && batch.name == "PrepareBatchHoVerNet" &&
         !outputs_.empty()) {
       report.add(*given, name, Fate::translated, "the loss reads its fields by their names");
@@ -390,7 +413,11 @@ Value Translator::prepared_batch(const Item& engine) {
     }
   } catch (const Refused&) {  // code of its own
   }
-  report.add(*given, name, Fate::missing, "fields other than image and label enter there", true);
+  report.add(
+      *given, name, Fate::missing,
+      "code of its own: here a network's inputs are the fields that the node \"model\" names in "
+      "keys",
+      true);
   return {};
 }
 
@@ -441,12 +468,22 @@ void Translator::metrics(const Value& dict, const std::string& in, const std::st
     if (is_classifier() && !one_hot_ && type == "element_accuracy") type = "accuracy";
     const Spec* spec = catalogue_.find(type);
     if (!spec || spec->family != "metric") {
-      missing(item, "not measured", false);
+      missing(
+          item,
+          last_name(item.target()) == "IgniteMetric"
+              ? "not measured: in a graph a loss as a metric is its node with a cumulative_average"
+              : "not measured",
+          false);
       continue;
     }
     Json body = {{"in", scores.empty() ? in : scores}};
     try {
       const Value from = values.of(item, "output_transform");
+      if (from.name.starts_with("scripts.") &&
+          !known_script(config_.folder(), last_name(from.name))) {
+        missing(item, "not measured: " + from.name + " is code of the bundle's own", false);
+        continue;
+      }
       Json keys = Json::array();
       for (const Value& field : from.items) keys.push_back(field.text());
       const auto of_class = [&](std::size_t i, const char* whole) {
@@ -466,6 +503,7 @@ void Translator::metrics(const Value& dict, const std::string& in, const std::st
     }
     if (type == "confusion_matrix" && !values.is_true(item, "compute_sample"))
       body["average"] = "micro";
+    if (type == "pairwise_distance_metric") body["spatial_dims"] = 1;
     // What postprocessing made are masks, a channel a class.
     if (spec->find_param("argmax")) body["argmax"] = !scores.empty();
     const std::string name =
@@ -502,15 +540,23 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
     last = infer(evaluator, data.last);
   }
   const std::string scores = last;
-  const auto post = transforms_of(values.of(evaluator, "postprocessing"));
-  look_at_batches(evaluator, post);
+  auto post = transforms_of(values.of(evaluator, "postprocessing"));
+  // What takes the axis of a batch of one away leaves samples.
+  if (!post.empty() && class_name(post[0]->target()) == "SqueezeDim" && data.batch_size == 1 &&
+      !values.is_true(evaluator, "decollate", true) &&
+      values.of(*post[0], "dim").json().value_or(Json(0)) == 0) {
+    report.add(*post[0], last_name(post[0]->target()), Fate::dropped, "samples have no such axis");
+    post.erase(post.begin());
+  } else {
+    look_at_batches(evaluator, post);
+  }
   one_hot_ =
       std::any_of(post.begin(), post.end(), [this](const auto& item) { return is_one_hot(*item); });
   const bool writes = std::any_of(post.begin(), post.end(), [this](const ItemPtr& item) {
     return class_name(item->target()) == "SaveClassification" ||
            writers_.contains(values.of(*item, "output_ext").text());
   });
-  if (map_ || saver_ || input_ != "image" || interaction_.is(Value::Kind::object)) {
+  if (map_ || saver_ || registers() || input_ != "image" || interaction_.is(Value::Kind::object)) {
     last = add_node("each", {{"type", "decollate"}, {"in", last}}, comment_of(evaluator));
     last = chain(post, last);
     for (const auto& item : {map_, saver_}) {
@@ -544,18 +590,37 @@ void Translator::evaluate(const Item& evaluator, const std::string& source_name,
     metrics(values.of(evaluator, key), last, scored ? scores : "");
   keep_best(evaluator);
   values.of(evaluator, "network");  // the trainer's
+  if (counts_whole_batches(evaluator, data.batch_size))
+    report.add(*evaluator.find("epoch_length"), last_name(evaluator.target()) + ".epoch_length",
+               Fate::replaced, "every file once");
   rest(evaluator, "nothing here does what it says", true);
+}
+
+// Whether epoch_length says: as many batches of this size as a list of files fills.
+bool Translator::counts_whole_batches(const Item& engine, std::int64_t size) {
+  if (!values.given(engine, "epoch_length")) return false;
+  try {
+    const Value steps = values.of(engine.find("epoch_length"));
+    if (!steps.is(Value::Kind::opaque) || steps.name != whole_batches || steps.plain != size)
+      return false;
+    values.of(engine, "epoch_length");  // it is read
+    return true;
+  } catch (const Refused&) {  // code of its own
+    return false;
+  }
 }
 
 void Translator::inference() {
   const ItemPtr evaluator = engine({"evaluator", "validate#evaluator"}, "Evaluator");
   if (!evaluator && sampling()) return;
   if (!evaluator) {
-    report.add(*config_.root(), "evaluator", Fate::missing, "no SupervisedEvaluator is there",
+    report.add(*config_.root(), "evaluator", Fate::missing,
+               "no SupervisedEvaluator is there; a script that reads this file is not executed",
                true);
     return;
   }
   const std::string kind = last_name(evaluator->target());
+  if (kind == "Vista3dEvaluator" && known_script(config_.folder(), kind)) return ask(*evaluator);
   if (kind != "SupervisedEvaluator" &&
       !(kind == "DetectionEvaluator" && known_script(config_.folder(), kind))) {
     missing(*evaluator, "of evaluators there is SupervisedEvaluator" + instead_of(kind), true);
@@ -673,9 +738,14 @@ void Translator::train() {
   if (kind == "DetectionTrainer" && script) return train_detector(*trainer);
   const bool latent = kind == "LDMTrainer" && script;
   if (kind != "SupervisedTrainer" && !latent) {
-    report.add(trainer ? *trainer : *config_.root(),
-               trainer ? last_name(trainer->target()) : "trainer", Fate::missing,
-               "of trainers there are SupervisedTrainer and GanTrainer" + instead_of(kind), true);
+    if (trainer)
+      missing(*trainer, "of trainers there are SupervisedTrainer and GanTrainer" + instead_of(kind),
+              true);
+    else
+      report.add(*config_.root(), "trainer", Fate::missing,
+                 "no SupervisedTrainer is there; a script that reads this file, as a search of "
+                 "architectures does, is not executed: train.yaml or .json trains what it found",
+                 true);
     return;
   }
   report.add(
@@ -691,6 +761,11 @@ void Translator::train() {
       loader(values.of(*trainer, "train_data_loader"), true, "train", {"label"}, Json::object());
   if (data.last.empty()) return;
   Json batch = {{"type", "batch"}, {"in", data.last}, {"size", data.batch_size * patches_}};
+  if (counts_whole_batches(*trainer, data.batch_size)) {
+    batch["drop_last"] = true;
+    report.add(*trainer->find("epoch_length"), kind + ".epoch_length", Fate::replaced,
+               "an epoch is every file once; what fills no batch is left out");
+  }
   if (data.drop_last) batch["drop_last"] = true;
   std::string batched =
       add_node("batch", std::move(batch),

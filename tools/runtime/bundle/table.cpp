@@ -16,6 +16,7 @@ constexpr ClassRow classes[]{
     {"RootMeanSquaredError", "rmse_metric"},
     {"PeakSignalToNoiseRatio", "psnr_metric"},
     {"Accuracy", "element_accuracy"},
+    {"vista3d132", "vista3d"},
     {"TorchVision", "rand_color_jitter"},
     {"SliceInferer", "sliding_window"},
     {"SlidingWindowInfererAdapt", "sliding_window"},
@@ -63,6 +64,7 @@ constexpr ParamRow params[]{
     {"RandZoom", "dtype", "", ""},
     {"Resize", "dtype", "", ""},
     {"Affine", "dtype", "", ""},
+    {"RandAffine", "cache_grid", "", ""},
     {"Pad", "constant_values", "value", ""},  // numpy's word
     {"SpatialPad", "constant_values", "value", ""},
     {"BorderPad", "constant_values", "value", ""},
@@ -130,6 +132,7 @@ constexpr ParamRow params[]{
     {"AutoencoderKlMaisi", "save_mem", "", ""},
     {"AutoencoderKlMaisi", "norm_float16", "", ""},  // precision
     {"AutoencoderKlMaisi", "print_info", "", ""},
+    {"RegResNet", "mod", "", "null"},
     {"RetinaNet", "num_classes", "out_channels", ""},
     {"RetinaNet", "feature_extractor", "", ""},  // parameters of retina_net
     {"RetinaNet", "size_divisible", "", ""},     // divisible_pad
@@ -168,6 +171,7 @@ constexpr ParamRow params[]{
     {"*", "print_lr", "", ""},
     {"*", "save_details", "", ""},
     {"CrossEntropyLoss", "reduction", "", "\"mean\""},
+    {"LocalNormalizedCrossCorrelationLoss", "spatial_dims", "", ""},  // of the images, which say it
     {"*", "last_epoch", "", "-1"},
     {"*", "verbose", "", ""},
     {"OneCycleLR", "three_phase", "", "false"},
@@ -195,6 +199,7 @@ constexpr ParamRow params[]{
     {"ThreadDataLoader", "repeats", "", "1"},
     {"CacheDataset", "runtime_cache", "", ""},
     {"CacheDataset", "copy_cache", "", ""},
+    {"CacheDataset", "hash_as_key", "", ""},
     {"DecathlonDataset", "download", "", ""},  // nothing is
     {"DecathlonDataset", "copy_cache", "", ""},
     {"DecathlonDataset", "as_contiguous", "", ""},
@@ -357,6 +362,38 @@ constexpr LambdaRow lambdas[]{
 };
 
 constexpr ScriptRow scripts[]{
+    // mednist_reg/scripts/net.py
+    {"RegResNet", "36abe529f16a1dca755694b1e6486f3b78639d5e0ba095f377d0c48a01404072", "reg_resnet",
+     "{}"},
+    // vista3d/scripts
+    {"Vista3dEvaluator", "6dcb0b3d67fc2b338204dc941ad0f08b295c29d0a25180fe2d54b008778e2858",
+     "sliding_window", "{}"},
+    {"Vista3dInferer", "4cb93605cd73e3c7e2936f85f434d1251d50d9b8d95309fa26b85c877c063da0",
+     "sliding_window", "{}"},
+    // valve_landmarks/scripts/valve_landmarks.py
+    {"PointRegressor", "09ae2a8df905b514abd553765df4882aeba8a8a86ba24983f260cba0c9f6731f",
+     "point_regressor", "{}"},
+    {"LandmarkInferer", "09ae2a8df905b514abd553765df4882aeba8a8a86ba24983f260cba0c9f6731f",
+     "landmark_inferer", "{}"},
+    {"NpySaverd", "09ae2a8df905b514abd553765df4882aeba8a8a86ba24983f260cba0c9f6731f", "save_image",
+     R"({"keys": "@keys", "output_dir": "@output_dir", "data_root_dir": "@data_root_dir",
+         "output_ext": ".npy", "output_postfix": "key-pred", "separate_folder": false,
+         "name_by": "file"})"},
+    {"RandFourierDropoutd", "09ae2a8df905b514abd553765df4882aeba8a8a86ba24983f260cba0c9f6731f",
+     "rand_fourier_dropout",
+     R"({"keys": "@keys", "prob": "@prob", "min_dist": "@min_dist", "max_dist": "@max_dist"})"},
+    {"RandImageLMDeformd", "09ae2a8df905b514abd553765df4882aeba8a8a86ba24983f260cba0c9f6731f",
+     "rand_smooth_deform",
+     R"({"keys": "image", "landmark_keys": "label", "prob": "@prob", "rand_size": "@rand_size",
+         "pad": "@pad", "field_mode": "@field_mode", "align_corners": "@align_corners",
+         "def_range": "@def_range", "grid_mode": "@grid_mode",
+         "grid_padding_mode": "@grid_padding_mode", "grid_align_corners": "@grid_align_corners"})"},
+    {"RandLMShiftd", "09ae2a8df905b514abd553765df4882aeba8a8a86ba24983f260cba0c9f6731f",
+     "rand_lm_shift", R"({"keys": "@keys", "prob": "@prob", "max_shift": "@max_shift"})"},
+    {"convert_lm_image_t", "09ae2a8df905b514abd553765df4882aeba8a8a86ba24983f260cba0c9f6731f",
+     "label_to_landmarks", R"({"labels": [10, 15, 20, 25, 30, 35, 100, 150, 200, 250]})"},
+    {"_output_lm_trans", "09ae2a8df905b514abd553765df4882aeba8a8a86ba24983f260cba0c9f6731f",
+     "pairwise_distance_metric", "{}"},
     // brats_mri_generative_diffusion/scripts/ldm_sampler.py, and that of ..._axial_slices_...
     {"LDMSampler", "b56f0c58917dd44009d52039f2c71d4723d68c6408311d4e705c8609bb5604d3",
      "diffusion_inferer", "{}"},

@@ -94,6 +94,16 @@ class Translator {
   // What stands where a shape has `_A`, by that name; null where a Lambda has another shape.
   Json captures(const std::string& shape, const Item& item);
 
+  // ---- pairs.cpp
+  bool paired_fields(const Item& set, const Value& pairs, std::vector<std::string>& names,
+                     std::string& joined);
+  std::string side_by_side(const Item& set, Json body, const std::string& name, bool training);
+
+  // ---- prompts.cpp
+  void ask(const Item& evaluator);
+  Json asked_classes(const Item& evaluator, const Value& samples);
+  void subclasses(const Item& transform);
+
   // ---- slides.cpp
   std::string decathlon(const Item& set, Json body, const std::string& name,
                         const std::vector<ItemPtr>& transforms);
@@ -188,6 +198,8 @@ class Translator {
   void validate();
   bool is_one_hot(const Item& transform);
   bool is_classifier() const;
+  bool registers() const;  // a network that answers with a moved image
+  bool counts_whole_batches(const Item& engine, std::int64_t size);
   bool whole_images() const;
   Json forward_node(const std::string& in) const;
   Value prepared_batch(const Item& engine);
@@ -219,8 +231,10 @@ class Translator {
   std::string input_ = "image";  // the field that the network takes
   bool splits_classes_ = false;  // a script makes fields of classes, which metrics do not need
   bool one_hot_ = false;         // metrics see a mask a class, of labels as well
+  bool file_axes_ = false;       // images are as their files have them: channels are not first
   Value interaction_;            // of the engine that is being translated: DeepEdit's clicks
   Json labels_ = Json::array();  // DeepEdit's, as their transforms number them
+  Json prompts_;                 // classes that a network is asked for
 };
 
 }  // namespace sluice::bundle

@@ -97,6 +97,8 @@ std::optional<Json> number_in(std::string text, bool wants_whole) {
   }
 }
 
+const char* const files_number = "the number of files";
+
 std::shared_ptr<Records> copy_of_records(const Value& v) {
   return std::make_shared<Records>(*v.records);
 }
@@ -335,6 +337,11 @@ struct Evaluation {
       return v;
     }
     if (e.text == "+" && a.is_text() && b.is_text()) return plain(a.text() + b.text());
+    if (e.text == "-" && a.is_list() && b.is_list()) {  // of sets
+      Value v = a;
+      std::erase_if(v.items, [&](const Value& one) { return is_in(one, b); });
+      return v;
+    }
     if (e.text == "*" && ((a.is_list() && is_whole(b)) || (b.is_list() && is_whole(a)))) {
       Value v = a.is_list() ? a : b;
       const auto times = whole(a.is_list() ? b : a);
@@ -346,6 +353,11 @@ struct Evaluation {
       return v;
     }
     if (const auto truth = compared(e.text, a, b)) return plain(*truth);
+    if (e.text == "//" && a.is(Sort::opaque) && a.name == files_number && is_whole(b)) {
+      Value v = of_kind(Sort::opaque, whole_batches);
+      v.plain = b.plain;
+      return v;
+    }
     if (is_number(a) && is_number(b)) return arithmetic(e.text, a, b);
     refuse("\"" + e.text + "\" between " + a.describe() + " and " + b.describe());
   }
@@ -679,8 +691,13 @@ struct Evaluation {
   Args args_of(const Expr& e) {
     Args args;
     for (std::size_t i = 1; i < e.args.size(); ++i) {
-      if (e.args[i]->kind == Expr::Kind::star) refuse("an unpacked argument");
-      args.add(e.names[i - 1], of(*e.args[i]));
+      if (e.args[i]->kind != Expr::Kind::star) {
+        args.add(e.names[i - 1], of(*e.args[i]));
+        continue;
+      }
+      const Value all = of(*e.args[i]->args[0]);
+      if (!all.is_list()) refuse("an unpacked argument that is " + all.describe());
+      for (const Value& one : all.items) args.add("", one);
     }
     return args;
   }
@@ -891,12 +908,15 @@ struct Evaluation {
                                                       "pretrained_backbone", "returned_layers",
                                                       "trainable_backbone_layers"},
         of_metric{"classes", "iou_list", "iou_range", "max_detection", "per_class", "verbose"},
-        of_resnet{"pretrained", "progress"};
+        of_resnet{"pretrained", "progress"}, of_vista{"encoder_embed_dim", "in_channels"},
+        of_nothing{};
     static const std::regex resnet("resnet[0-9]+");
     const std::string last = last_name(name);
     if (!name.starts_with("monai.")) return nullptr;
     return last == "resnet_fpn_feature_extractor" ? &of_features
            : last == "COCOMetric"                 ? &of_metric
+           : last == "SimpleInferer"              ? &of_nothing
+           : last == "vista3d132"                 ? &of_vista
            : std::regex_match(last, resnet)       ? &of_resnet
                                                   : nullptr;
   }
@@ -957,7 +977,8 @@ struct Evaluation {
       return name == "close" ? of_kind(Sort::effect, "none") : v;
     if (v.is(Sort::element) && name == "read_text") return v;
     if (!v.is(Sort::object)) return {};
-    if (name == "to" || name == "cuda" || name == "cpu" || name == "eval" || name == "train")
+    if (name == "to" || name == "cuda" || name == "cpu" || name == "eval" || name == "train" ||
+        name == "set_random_state")  // draws are keyed by the run's seed
       return v;
     if (name != "parameters" && name != "state_dict" && name != "run") return {};
     Value out = name == "run" ? of_kind(Sort::effect, "run") : of_kind(Sort::weights);
@@ -1249,7 +1270,19 @@ struct Evaluation {
       const bool files = std::all_of(v.items.begin(), v.items.end(), [](const Value& i) {
         return i.is(Sort::paths) || i.is(Sort::records);
       });
-      return files ? v : zipped(v.items);
+      if (files) return v;
+      if (std::any_of(v.items.begin(), v.items.end(),
+                      [](const Value& i) { return !i.is(Sort::object); }))
+        return zipped(v.items);
+      v.kind = Sort::pairs;
+      return v;
+    }
+    if (name == "map" && first.is(Sort::lambda)) {
+      const Value* of_what = args.at(1);
+      if (!of_what || !of_what->is(Sort::pairs)) refuse("map() over other than zip(*DATASETS)");
+      Value v = *of_what;
+      v.expr = first.expr;
+      return v;
     }
     if (last == "Path" && first.is(Sort::element)) return first;
     if (name == "json.loads" && first.is(Sort::element)) {  // a file of points
@@ -1465,6 +1498,7 @@ struct Evaluation {
     if (v.is_text()) return plain(characters(v.text()).size());
     if (v.is_list()) return plain(v.items.size());
     if (v.is(Sort::dict)) return plain(v.entries.size());
+    if (v.is(Sort::paths)) return of_kind(Sort::opaque, files_number);  // known when it is read
     if (!v.is(Sort::object)) refuse("len() of " + v.describe());
     Value out = of_kind(Sort::opaque, "a data set's length");  // known when it is read
     out.item = v.item;
@@ -1607,6 +1641,8 @@ std::string Value::describe() const {
       return "what a network says of a batch";
     case Sort::picture:
       return "a picture";
+    case Sort::pairs:
+      return "data sets side by side";
     case Sort::opaque:
       return name;
   }

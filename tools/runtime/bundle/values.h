@@ -68,6 +68,7 @@ struct Value {
     answer,   // what a network says of it: item, items[0]; name: "outputs" where none is chosen
               // yet; plain as above
     picture,  // items[0] of these as gray levels
+    pairs,    // items: data sets side by side; expr: what map() makes of a sample of each
     opaque,   // name: what it is; means something at one place only; entries: partial()'s
   } kind = Kind::plain;
   Json plain;
@@ -92,6 +93,9 @@ struct Value {
   std::optional<Json> json() const;
   std::string describe() const;  // "a list of files", for messages
 };
+
+// The name of what len(FILES) // N says: how many batches of N (plain) a list of files fills.
+inline constexpr const char* whole_batches = "the number of a list's whole batches";
 
 // A class or function of the bundle's own scripts, by its name, where its script's text is one that
 // is known.
