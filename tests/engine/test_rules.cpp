@@ -115,6 +115,21 @@ TEST_CASE("a shuffle behind a 1:n may hold one child of each parent") {
   CHECK(got.size() == 800);
 }
 
+TEST_CASE("a joined credit is the other one where one is missing, and none is held twice") {
+  const auto pool = std::make_shared<CreditPool>(3, [] {});
+  const Credit a = pool->try_take();
+  Credit b = pool->try_take();
+  CHECK(join(nullptr, a) == a);
+  CHECK(join(a, nullptr) == a);
+  CHECK(join(a, a) == a);
+  Credit both = join(a, b);
+  b.reset();
+  CHECK(pool->out() == 2);
+  both.reset();
+  CHECK(pool->out() == 1);
+  CHECK(pool->most_out() == 2);
+}
+
 // ---- cuts and resumes ---------------------------------------------------------------------------
 
 TEST_CASE("a batch that the region admitted before the cut is trained on and counted") {
