@@ -8,6 +8,15 @@
 
 using namespace sluice;
 
+TEST_CASE("a quantile is no more than an eighth above the duration that it stands for") {
+  for (const std::int64_t ns : {1, 7, 8, 9, 1000, 123'456'789}) {
+    Histogram all;
+    all.add(ns);
+    CHECK(all.quantile(0.5) >= ns);
+    CHECK(all.quantile(0.5) <= ns + ns / 8 + 1);
+  }
+}
+
 TEST_CASE("the slowest firings kept are the ten longest, whichever threads bring them") {
   Slowest slowest;
   constexpr std::int64_t each = 2000;
