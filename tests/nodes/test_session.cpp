@@ -87,7 +87,7 @@ struct Run {
     } catch (const Error& e) {
       CHECK_MESSAGE(contains(e.what(), out.string()), e.what());
     } catch (const std::exception& e) {
-      FAIL_CHECK("nobody said where: " << e.what());
+      FAIL_CHECK("nobody said where: " << std::string(e.what()));
     }
   }
 };
