@@ -85,6 +85,7 @@ constexpr std::pair<std::string_view, std::string_view> renamed[]{
     {"ROCAUCMetric", "rocauc"},
     {"Rand2DElastic", "rand_2d_elastic"},
     {"Rand3DElastic", "rand_elastic"},
+    {"RandImageLMDeform", "rand_smooth_deform"},
     {"RandTorchVision", "rand_color_jitter"},
     {"RegResNet", "reg_resnet"},
     {"RegUNet", "reg_unet"},

@@ -1469,7 +1469,7 @@ eval: [$monai.utils.set_determinism(seed=123), $@evaluator.run()]
   CHECK(graph["run"]["seed"] == 123);
   CHECK(nodes["cases"]["lists"].size() == 1);
   CHECK(nodes["load"]["keys"] == "moving");
-  CHECK(count(nodes.dump(), "\"scale_intensity\"") == 1);
+  CHECK(count(nodes.dump(), "\"type\":\"scale_intensity\"") == 1);
   CHECK(nodes["copy"]["names"] == "fixed");
   CHECK(nodes["rand_flip"]["keys"] == "fixed");
   CHECK(nodes["both"]["keys"] == json{"moving", "fixed"});
