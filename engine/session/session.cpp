@@ -241,6 +241,7 @@ Progress Session::progress() const {
   if (auto it = metrics_.find(p.metric); it != metrics_.end()) {
     p.metric_last = it->second.last;
     p.metric_best = it->second.best;
+    p.metric_mode = mode_of(p.metric);
   }
   return p;
 }
@@ -294,8 +295,11 @@ void Session::tell_measured() {
     const auto epoch_end = steps_at_end_.find(o.epoch);
     o.step = epoch_end == steps_at_end_.end() ? steps_ : epoch_end->second;
     if (folder_)
-      folder_->metric_line(
-          {{"epoch", o.epoch}, {"step", o.step}, {"metric", o.name}, {"value", o.value}});
+      folder_->metric_line({{"epoch", o.epoch},
+                            {"step", o.step},
+                            {"metric", o.name},
+                            {"mode", mode_of(o.name)},
+                            {"value", o.value}});
     publish(o);
   }
   measured_.clear();

@@ -64,7 +64,8 @@ struct Metric {
 struct Progress {
   std::uint64_t epochs = 1, steps = 0, bad = 0;
   std::optional<double> loss;
-  std::string metric;  // of the stop rule, or the last one reported
+  std::string metric;       // of the stop rule, or the last one reported
+  std::string metric_mode;  // "min" or "max": which of its values is the best
   std::optional<double> metric_last, metric_best;
 };
 

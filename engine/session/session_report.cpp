@@ -61,8 +61,11 @@ Json Session::summary(const Outcome& outcome) const {
   std::lock_guard lock(mutex_);
   Json metrics = Json::object();
   for (const auto& [name, m] : metrics_)
-    metrics[name] = {
-        {"last", m.last}, {"best", m.best}, {"epoch", m.epoch}, {"best_epoch", m.best_epoch}};
+    metrics[name] = {{"last", m.last},
+                     {"best", m.best},
+                     {"mode", mode_of(name)},
+                     {"epoch", m.epoch},
+                     {"best_epoch", m.best_epoch}};
   const auto digest = [&] {
     try {
       const bool stalled = outcome.status == Outcome::Status::stalled;

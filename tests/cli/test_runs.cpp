@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "tests/cli/shell.h"
+#include "tests/cli/tiny_training.h"
 
 using nlohmann::json;
 using shell::Folder;
 
 namespace {
+
+namespace fs = std::filesystem;
 
 // A run's folder as a run leaves it: a loss that falls, and a mean that rises by `lr` from it.
 void write_run(const Folder& f, const std::string& at, double lr, const std::string& last = "end") {
@@ -91,6 +93,44 @@ TEST_CASE("runs are listed with how they ended and their best figures, in any or
   CHECK(wrong.code == 2);
   CHECK(wrong.err.find("dice.mean") != std::string::npos);
   CHECK(in(f, "$SLUICE runs nowhere").code == 4);
+}
+
+TEST_CASE("which value is the best one is what the run decided, whatever the metric's name says") {
+  TinyTraining t;
+  REQUIRE(t.run("--set run.checkpoint.best=dice.mean --set run.checkpoint.mode=min --set "
+                "run.epochs=3 --out r")
+              .code == 0);
+  const json said = t.json_of("r/summary.json")["metrics"];
+  CHECK(said["dice.mean"]["mode"] == "min");
+  CHECK(said["step.loss"]["mode"] == "min");
+  CHECK(said["step.lr"]["mode"] == "max");
+  const auto figures = [&] {
+    const json compared = json::parse(in(t.folder, "$SLUICE compare r --json").out);
+    for (const json& f : compared["figures"])
+      if (f["name"] == "dice.mean") return f["values"][0];
+    return json();
+  };
+  const json dice = figures();
+  INFO(dice.dump());
+  REQUIRE(dice["min"] != dice["max"]);
+  CHECK(dice["best"] == dice["min"]);
+  CHECK(dice["best"] == said["dice.mean"]["best"]);
+  // Of a run that was killed the metrics' lines are left.
+  fs::remove(t.folder.path / "r/summary.json");
+  CHECK(figures()["best"] == dice["min"]);
+  REQUIRE(in(t.folder, "$SLUICE report r -o r.html").code == 0);
+  CHECK(t.folder.read("r.html").find("\"best\":" + dice["min"].dump()) != std::string::npos);
+}
+
+TEST_CASE("runs are sorted by a metric as they decided which value is the best") {
+  Folder f;
+  for (const auto& [name, best] : {std::pair{"a", 0.3}, {"b", 0.1}, {"c", 0.2}})
+    f.write("runs/" + std::string(name) + "/summary.json",
+            json{{"metrics", {{"x.mean", {{"last", 1}, {"best", best}, {"mode", "min"}}}}}}.dump());
+  std::string names;
+  const json sorted = json::parse(in(f, "$SLUICE runs --json --sort x.mean").out);
+  for (const json& row : sorted["runs"]) names += row["name"].get<std::string>() + " ";
+  CHECK(names == "b c a ");
 }
 
 TEST_CASE("a metric's name does nothing to the terminal") {

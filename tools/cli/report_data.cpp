@@ -8,7 +8,6 @@
 #include <set>
 
 #include "engine/base/error.h"
-#include "engine/base/lower_is_better.h"
 #include "engine/base/version.h"
 #include "engine/judge/verdict.h"
 #include "engine/trace/trace_reader.h"
@@ -55,6 +54,7 @@ std::string utc_now() {
 
 struct Series {
   std::vector<double> x, step, y;
+  std::string mode;
 };
 
 // At most `most` points: each the mean of as many neighbours. Returns how many.
@@ -79,20 +79,6 @@ Json column(const std::vector<double>& values) {
   return all;
 }
 
-// Where a metric was best; -1 for learning rates.
-int best_of(const std::string& name, const std::vector<double>& y) {
-  if (name.ends_with(".lr")) return -1;
-  const bool down = lower_is_better(name);
-  int best = -1;
-  for (int i = 0; i < static_cast<int>(y.size()); ++i) {
-    const double v = y[static_cast<std::size_t>(i)];
-    if (!std::isfinite(v)) continue;
-    const double b = best < 0 ? v : y[static_cast<std::size_t>(best)];
-    if (best < 0 || (down ? v < b : v > b)) best = i;
-  }
-  return best;
-}
-
 void add_metrics(Json& data, const fs::path& folder) {
   std::map<std::string, Series> epoch, batch;
   double epochs = 0, steps = 0;
@@ -107,13 +93,14 @@ void add_metrics(Json& data, const fs::path& folder) {
     s.x.push_back(metric.empty() ? step : e);
     s.step.push_back(step);
     s.y.push_back(y);
+    s.mode = text(line, "mode");
   }
   data["epochs"] = epochs;
   data["steps"] = steps;
   data["best"] = Json::object();
   Json by_epoch = Json::array(), by_batch = Json::array();
   for (const auto& [name, s] : epoch) {
-    const int best = best_of(name, s.y);
+    const int best = runs::best_of(name, s.mode, s.y);
     by_epoch.push_back({{"name", name},
                         {"x", column(s.x)},
                         {"step", column(s.step)},

@@ -33,7 +33,7 @@ struct View {
   std::optional<double> share;  // of this epoch's training or validation
   std::optional<double> rate;   // samples a second, recently
   std::optional<double> loss;
-  std::string metric;
+  std::string metric, metric_mode;
   std::optional<double> metric_last, metric_best;
   std::optional<double> eta_s;
   std::string state;          // "starting", "stopping", or nothing

@@ -19,6 +19,7 @@ Json to_json(const View& v, const Json& process) {
             {"rate", of(v.rate)},
             {"loss", of(v.loss)},
             {"metric", v.metric},
+            {"metric_mode", v.metric_mode},
             {"metric_last", of(v.metric_last)},
             {"metric_best", of(v.metric_best)},
             {"eta_s", of(v.eta_s)},

@@ -80,29 +80,44 @@ void Metrics::take(std::string_view line) {
     s.epoch.pop_back();
     s.value.pop_back();
   }
+  const std::string_view mode = after(line, "\"mode\":\"");
+  s.mode = mode.substr(0, std::min(mode.find('"'), mode.size()));
   s.step.push_back(step);
   s.epoch.push_back(number_in(line, "\"epoch\":") + 1);
   s.value.push_back(number_in(line, "\"value\":"));
 }
 
+bool less_is_better(const std::string& name, const std::string& mode) {
+  return mode.empty() ? lower_is_better(name) : mode == "min";
+}
+
+// The first of those that are the least, or the most.
+static int outermost(const std::vector<double>& values, bool least) {
+  int found = -1;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double v = values[i];
+    if (!std::isfinite(v)) continue;
+    const double so_far = found < 0 ? v : values[static_cast<std::size_t>(found)];
+    if (found < 0 || (least ? v < so_far : v > so_far)) found = static_cast<int>(i);
+  }
+  return found;
+}
+
+int best_of(const std::string& name, const std::string& mode, const std::vector<double>& values) {
+  return name.ends_with(".lr") ? -1 : outermost(values, less_is_better(name, mode));
+}
+
 Json figures(const std::string& name, const Series& s) {
   Json j = {{"n", s.value.size()}};
   if (s.value.empty()) return j;
-  const auto or_null = [](double v) { return std::isfinite(v) ? Json(v) : Json(); };
-  j["last"] = or_null(s.value.back());
-  std::size_t least = s.value.size(), most = least;
-  for (std::size_t i = 0; i < s.value.size(); ++i) {
-    if (!std::isfinite(s.value[i])) continue;
-    if (least == s.value.size() || s.value[i] < s.value[least]) least = i;
-    if (most == s.value.size() || s.value[i] > s.value[most]) most = i;
+  const auto value = [&](int i) { return s.value[static_cast<std::size_t>(i)]; };
+  j["last"] = std::isfinite(s.value.back()) ? Json(s.value.back()) : Json();
+  if (const int least = outermost(s.value, true); least >= 0) j["min"] = value(least);
+  if (const int most = outermost(s.value, false); most >= 0) j["max"] = value(most);
+  if (const int best = best_of(name, s.mode, s.value); best >= 0) {
+    j["best"] = value(best);
+    j["best_epoch"] = s.epoch[static_cast<std::size_t>(best)];
   }
-  if (least == s.value.size()) return j;
-  j["min"] = s.value[least];
-  j["max"] = s.value[most];
-  if (name.ends_with(".lr")) return j;
-  const std::size_t best = lower_is_better(name) ? least : most;
-  j["best"] = s.value[best];
-  j["best_epoch"] = s.epoch[best];
   return j;
 }
 

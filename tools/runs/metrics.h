@@ -16,7 +16,14 @@ namespace sluice::runs {
 
 struct Series {
   std::vector<double> step, epoch, value;  // NaN where no number was measured
+  std::string mode;                        // what its lines say, see less_is_better
 };
+
+// Whether less of a metric is better: its run's "min" or "max". Of a run that says neither, which
+// one of an earlier version does, by its name.
+bool less_is_better(const std::string& name, const std::string& mode);
+// Which value is the best one; -1 where none is a number, and for learning rates.
+int best_of(const std::string& name, const std::string& mode, const std::vector<double>& values);
 
 class Metrics {
  public:

@@ -11,7 +11,6 @@
 #include <set>
 
 #include "engine/base/error.h"
-#include "engine/base/lower_is_better.h"
 #include "engine/base/machine.h"
 #include "tools/runs/files.h"
 #include "tools/runs/metrics.h"
@@ -175,7 +174,8 @@ Json row(const fs::path& folder, const std::string& name) {
   r["wall_s"] = number(live, "wall_s");
   if (const std::string metric = text(live, "metric"); !metric.empty())
     r["metrics"][metric] = {{"last", live.value("metric_last", Json())},
-                            {"best", live.value("metric_best", Json())}};
+                            {"best", live.value("metric_best", Json())},
+                            {"mode", text(live, "metric_mode")}};
   return r;
 }
 
@@ -193,7 +193,10 @@ void sort(Json& rows, const std::string& column) {
                                  (known.empty() ? "none" : known) +
                                  ", and name, started, steps, epochs, wall_s, status");
   }
-  const bool up = is_plain ? column == "name" || column == "status" : lower_is_better(column);
+  const auto first = std::find_if(rows.begin(), rows.end(), has);
+  const std::string mode =
+      is_plain || first == rows.end() ? "" : text((*first)["metrics"][column], "mode");
+  const bool up = is_plain ? column == "name" || column == "status" : less_is_better(column, mode);
   const auto key = [&](const Json& r) {
     if (is_plain) return r[column];
     return has(r) ? r["metrics"][column].value("best", Json()) : Json();

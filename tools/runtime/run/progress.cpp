@@ -91,6 +91,7 @@ live::View ProgressDisplay::view(live::Rows& rows, std::size_t most) {
   v.metric = p.metric;
   v.metric_last = p.metric_last;
   v.metric_best = p.metric_best;
+  v.metric_mode = p.metric_mode;
   v.eta_s = pace_.eta_s();
   if (verdict_.node >= 0)
     v.bottleneck = session_.plan().nodes[static_cast<std::size_t>(verdict_.node)].path();
