@@ -84,6 +84,8 @@ Outcome Session::run() {
   gpus_->end();
   trace.reset();
   sampler.reset();
+  // Nothing here goes on any more, and the others would be waited for in vain.
+  if (outcome.status == Outcome::Status::stalled && !ranks_->alone()) stalled(outcome.stall);
   gather_ends(outcome);
   if (plan_->turns && steps_ == 0 && outcome.status == Outcome::Status::done &&
       ranks_->world.rank == 0)
@@ -218,10 +220,18 @@ void Session::gather_ends(Outcome& outcome) {
     ended_by_ = std::stoi(ranks_->wire->get("ended by"));
 }
 
+// What a process that stands still tells the others, who end with its exit code.
+constexpr const char* stands_still = "stalled: ";
+
+static Exit exit_of(Exit own, const std::string& words) {
+  const bool other_stalled = own == Exit::peer && words.find(stands_still) != std::string::npos;
+  return other_stalled ? Exit::stalled : own;
+}
+
 int Session::exit_code(const Outcome& outcome) const {
   switch (outcome.status) {
     case Outcome::Status::failed:
-      return static_cast<int>(outcome.failure.exit);
+      return static_cast<int>(exit_of(outcome.failure.exit, outcome.failure.message));
     case Outcome::Status::stalled:
       return static_cast<int>(Exit::stalled);
     default:
@@ -473,7 +483,7 @@ void Session::stalled(const std::string& report) {
   Outcome outcome;
   outcome.status = Outcome::Status::stalled;
   outcome.stall = report;
-  if (!ranks_->alone()) ranks_->wire->end("stalled: " + report);
+  if (!ranks_->alone()) ranks_->wire->end(stands_still + report);
   end_at_once(outcome, Exit::stalled);
 }
 
@@ -483,8 +493,9 @@ void Session::lost(const std::string& who) {
   Outcome outcome;
   outcome.status = Outcome::Status::failed;
   outcome.failure = {.exit = Exit::peer, .message = "another process failed: " + who};
-  if (!running_.load()) _exit(static_cast<int>(Exit::peer));
-  end_at_once(outcome, Exit::peer);
+  const Exit exit = exit_of(Exit::peer, who);
+  if (!running_.load()) _exit(static_cast<int>(exit));
+  end_at_once(outcome, exit);
 }
 
 // What is stuck may hold a lock, or be a device or a disk that everything here waits for too.

@@ -168,6 +168,23 @@ TEST_CASE("metrics await each other's parts on threads of their own") {
   CHECK(t.result("two") == t.result("one"));
 }
 
+TEST_CASE("where one process stands still all end as stalled, within seconds") {
+  json g = sharded_graph();
+  g["run"]["shards"] = 2;
+  g["run"]["watchdog_s"] = 0.2;
+  g["nodes"]["train"]["num_samples"] = 1;  // the second process has none, and waits for the first
+  g["nodes"]["train"]["spatial_size"] = {320, 320, 320};
+  const Sharded t(g);
+  const std::string run = "exec timeout -k 1 300 $SLUICE run g.json --quiet --out r",
+                    later =  // once the second one waits, since the first alone writes files
+                    "export FILE_CALLS_UNDER=$(realpath .)/r FILE_CALLS_WAIT_US=300000 "
+                    "LD_PRELOAD=" SLUICE_BINARY_DIR "/fake/libfile_calls.so; ";
+  const auto r = as_ranks(t, later + run, run);
+  CHECK_MESSAGE(r.code == 7, r.err);
+  CHECK_MESSAGE(contains(r.out, "other 7"), r.out, r.err);
+  CHECK_MESSAGE(contains(r.err, "stalled: no firing ended for 0.2 s"), r.err);
+}
+
 TEST_CASE("gradients in bfloat16 give the same bits with any number of processes, from half") {
   const Sharded t;
   REQUIRE(t.run("--out floats --processes 2").code == 0);
