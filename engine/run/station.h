@@ -222,7 +222,7 @@ class Station {
   bool paced_ = false;        // a training region's gate there: runs `run_ahead` steps ahead
   static constexpr int run_ahead = 2;
   Turnstile* turnstile_ = nullptr;  // gates bound to turns
-  Turnstile* ends_ = nullptr;       // updaters and validation sinks
+  Turnstile* ends_ = nullptr;       // the training region and validation sinks
   bool pauses_ = false;             // the gate of training_region()
 
   // A chain: the station that alone gets what this one emits, and works on it in the same firing.

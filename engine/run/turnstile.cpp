@@ -21,23 +21,29 @@ bool Turnstile::open(int stream, std::uint32_t epoch) const {
          sequence_[position_].stream == stream && sequence_[position_].epoch == epoch;
 }
 
+static bool is_in(const std::vector<int>& nodes, int node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+
 bool Turnstile::ends(int node) const {
-  auto in = [node](const std::vector<int>& v) {
-    return std::find(v.begin(), v.end(), node) != v.end();
-  };
-  return in(turns_.updaters) || in(turns_.sinks);
+  return is_in(turns_.updaters, node) || is_in(training_region(plan_), node) ||
+         is_in(turns_.sinks, node);
 }
 
 bool Turnstile::complete(const Turn& turn) const {
-  const bool trains = turn.stream == turns_.train_stream;
-  for (int n : trains ? turns_.updaters : turns_.sinks)
-    if (plan_.nodes[n].stream == turn.stream && closed_[n] <= static_cast<std::int64_t>(turn.epoch))
-      return false;
-  return true;
+  const auto have_closed = [&](const std::vector<int>& nodes) {
+    return std::all_of(nodes.begin(), nodes.end(), [&](int n) {
+      return plan_.nodes[n].stream != turn.stream ||
+             closed_[n] > static_cast<std::int64_t>(turn.epoch);
+    });
+  };
+  if (turn.stream != turns_.train_stream) return have_closed(turns_.sinks);
+  return have_closed(turns_.updaters) && have_closed(training_region(plan_));
 }
 
 bool Turnstile::closed(int node, std::uint32_t epoch, bool cut) {
-  if (cut) return false;
+  // Whether an epoch of training was cut is the updaters' to say.
+  if (cut && (is_in(turns_.updaters, node) || is_in(turns_.sinks, node))) return false;
   std::unique_lock lock(mutex_);
   // Not simply set: two ends of one free-running node may be told in either order.
   closed_[node] = std::max(closed_[node], static_cast<std::int64_t>(epoch) + 1);

@@ -1,10 +1,11 @@
 // Whose turn it is to hold a group of updated networks: training epoch 0, its validations,
 // training epoch 1, ... The order is fixed by the plan, so it does not depend on timing.
 //
-// Invariant: a turn ends when every node that ends it (the updaters, or the sinks after the
-// validation readers) has closed that epoch; between two turns nobody holds the networks, and
-// there the hook runs: stop rule, schedule, checkpoint. A turn that was cut never ends, and none
-// begins once the hook has said stop (one that holds no samples would otherwise end unnoticed).
+// Invariant: a turn ends when every node that ends it (the updaters with their training region, or
+// the sinks after the validation readers) has closed that epoch, so all has been told that the
+// region measured; between two turns nobody holds the networks, and there the hook runs: stop rule,
+// schedule, checkpoint. A turn that was cut never ends, and none begins once the hook has said stop
+// (one that holds no samples would otherwise end unnoticed).
 #pragma once
 
 #include <functional>

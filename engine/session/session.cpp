@@ -351,8 +351,8 @@ bool Session::between(const Turn& ended, std::size_t position) {
   judge_bad_of_all(ended);
   const Resume here{position, 0};
   const auto save_in_time = [&] {
-    prepare_save(Keeps::updaters, here);
-    if (folder_) try_save("last", here, Keeps::updaters);
+    prepare_save(Keeps::region, here);
+    if (folder_) try_save("last", here, Keeps::region);
   };
   const bool pauses = scheduler_->pausing() && !wished;
   if (!epoch_over) {
@@ -368,13 +368,13 @@ bool Session::between(const Turn& ended, std::size_t position) {
   }
   const auto every = graph_->run.checkpoint_every;
   const bool periodic = every > 0 && (ended.train_epoch + 1) % every == 0, best = is_best();
-  if (periodic || best) prepare_save(Keeps::updaters, here);
+  if (periodic || best) prepare_save(Keeps::region, here);
   // First: whoever goes on from another one is told by its state that this one is kept.
-  if (folder_ && best) try_save("best", here, Keeps::updaters);
+  if (folder_ && best) try_save("best", here, Keeps::region);
   if (folder_ && periodic) {
     char name[32];
     std::snprintf(name, sizeof name, "epoch_%05u", ended.train_epoch + 1);
-    try_save(name, here, Keeps::updaters);
+    try_save(name, here, Keeps::region);
   }
   if (pauses && !periodic && !best && !stop) save_in_time();
   return stop || wished;

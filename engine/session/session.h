@@ -146,8 +146,8 @@ class Session final : public RunEvents {
   std::int64_t shards() const;  // of a training step
   Json source_files() const;
   int begins_anew(const Resume& position) const;
-  // Beside updaters: none between two turns, where others may still be at work.
-  enum class Keeps : std::uint8_t { updaters, region, all };
+  // Beside updaters: the training region, while other nodes may be at work, or all.
+  enum class Keeps : std::uint8_t { region, all };
   std::vector<int> kept_nodes(Keeps which, const Resume& position) const;
   void save(const std::string& name, const Resume& position, Keeps which);
   void try_save(const std::string& name, const Resume& position, Keeps which);

@@ -314,9 +314,8 @@ std::vector<int> Session::kept_nodes(Keeps which, const Resume& position) const 
   std::vector<int> kept;
   for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
     const PlanNode& n = plan_->nodes[static_cast<std::size_t>(i)];
-    const bool also = which == Keeps::all      ? n.stream != anew
-                      : which == Keeps::region ? std::ranges::find(region, i) != region.end()
-                                               : false;
+    const bool also =
+        which == Keeps::all ? n.stream != anew : std::ranges::find(region, i) != region.end();
     if (also || n.spec->access == Access::update) kept.push_back(i);
   }
   return kept;

@@ -553,8 +553,8 @@ TEST_CASE("a turn ends though its sink's epochs are told in the wrong order") {
   Turnstile turns(*t.b.made, 0, [](const Turn&) { return false; });
   turns.closed(k, 1, false);
   turns.closed(k, 0, false);
-  turns.closed(t.step, 0, false);
-  turns.closed(t.step, 1, false);
+  for (const std::uint32_t epoch : {0, 1})
+    for (const int node : training_region(*t.b.made)) turns.closed(node, epoch, false);
   CHECK(turns.position() == 4);
 }
 
@@ -639,6 +639,34 @@ TEST_CASE("an optional port that nothing is connected to gives null") {
 }
 
 // ---- failures -----------------------------------------------------------------------------------
+
+TEST_CASE("a turn ends when its region has told what it measured, however slow that is") {
+  for (const bool behind_updater : {false, true}) {
+    Training t(3, 3);
+    const int m =
+        t.b.add("m", sink("m").ordered(), [](Firing&) {}, {{behind_updater ? t.step : t.fwd, 0}});
+    t.b.body(m).end = [](Flush& f) {
+      nap(30'000);  // on another lane than the updater's
+      f.metric("mean", 1);
+    };
+    struct Told : RunEvents {
+      std::mutex mutex;
+      std::set<std::uint32_t> epochs;
+      std::vector<std::size_t> at_turns;
+      void metric(int, std::uint32_t epoch, const std::string&, double) override {
+        const std::lock_guard lock(mutex);
+        epochs.insert(epoch);
+      }
+      bool between(const Turn&, std::size_t) override {
+        const std::lock_guard lock(mutex);
+        at_turns.push_back(epochs.size());
+        return false;
+      }
+    } told;
+    CHECK(run(t.b, 2, &told).status == Outcome::Status::done);
+    CHECK(told.at_turns == std::vector<std::size_t>{1, 2, 3});
+  }
+}
 
 TEST_CASE("what a hook between two turns throws ends the run with its exit code") {
   Training t(3, 2);
