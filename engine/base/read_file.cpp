@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "engine/base/missing_folder.h"
 #include "engine/base/system_call.h"
 
 namespace sluice {
@@ -35,7 +36,12 @@ std::string why_not_opened(int cause) {
 std::string read_text(const std::filesystem::path& path, std::size_t most) {
   const int fd = open_to_read(path.c_str());
   if (fd < 0 && is_of_machine(errno)) fail_call("cannot read " + path.string(), errno);
-  if (fd < 0) throw IoError("cannot read " + path.string() + ": " + why_not_opened(errno));
+  if (fd < 0) {
+    const int cause = errno;
+    const bool missing = cause == ENOENT || cause == ENOTDIR;
+    throw IoError("cannot read " + path.string() + ": " + why_not_opened(cause) +
+                  (missing ? missing_folder(path) : ""));
+  }
   struct Close {
     int fd;
     ~Close() { ::close(fd); }

@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "engine/base/missing_folder.h"
 #include "engine/base/system_call.h"
 
 namespace sluice {
@@ -86,7 +87,7 @@ Descriptor open_file(const std::filesystem::path& path, std::uint64_t& size) {
   // Not blocking: a FIFO with nobody at its other end would wait for ever.
   Descriptor d{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (d.fd < 0 && (errno == ENOENT || errno == ENOTDIR))
-    throw DataError(path.string() + ": no such file");
+    throw DataError(path.string() + ": no such file" + missing_folder(path));
   if (d.fd < 0) fail(path, "cannot open", errno);
   struct stat info {};
   if (::fstat(d.fd, &info) != 0) fail(path, "cannot stat", errno);

@@ -99,6 +99,33 @@ TEST_CASE("a body that does not end is named, with its sample, and the summary s
   CHECK(summary["status"] == "stalled");
 }
 
+TEST_CASE("of a file that is not there the first folder is named that is missing") {
+  const Folder folder;
+  folder.write("data/list.json", "{}");
+  json g = json::parse(tiny);
+  g["nodes"]["train"] = {{"type", "decathlon"}, {"root", "data/Task1/raw"}};
+  g["nodes"]["load"] = {{"type", "load_image"}, {"in", "train"}, {"keys", {"image"}}};
+  g["nodes"]["scale"]["in"] = "load";
+  folder.write("g.json", g.dump());
+  const auto said = [&](const std::string& command) {
+    const auto r = shell::run(in(folder) + "$SLUICE " + command);
+    CHECK(r.code != 0);
+    return r.out + r.err;
+  };
+  const auto says = [&](const std::string& command, const std::string& part) {
+    const std::string text = said(command);
+    CHECK_MESSAGE(contains(text, part), command, "\n", text);
+  };
+  says("check data/more/x/g.json", "(no folder more in data)");
+  says("check data/list.json/g.json", "(data/list.json is no folder)");
+  says("run g.json --quiet --no-out", "(no folder Task1 in data)");
+  says("runs data/more/x", "data/more/x: no such folder (no folder more in data)");
+  says("data check data/more/x", "data/more/x: no such file or folder (no folder more in data)");
+  const std::string here = shell::fs::canonical(folder.path).string();
+  says("check none/g.json", "(no folder none in " + here + ")");
+  CHECK_FALSE(contains(said("check data/none.json"), "no folder"));
+}
+
 TEST_CASE("what is not a regular file is refused at once wherever a path is given") {
   const Folder folder;
   folder.write("g.json", tiny);

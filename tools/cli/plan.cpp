@@ -10,6 +10,7 @@
 
 #include "engine/base/machine.h"
 #include "engine/base/message.h"
+#include "engine/base/missing_folder.h"
 #include "engine/base/scratch.h"
 #include "engine/judge/scaling.h"
 #include "tools/cli/cli.h"
@@ -103,7 +104,8 @@ Threads threads_of(const Options& o, const RunSettings& run, const Cluster& c) {
 
 Json profile_in(const fs::path& folder) {
   const Json profile = runs::read_json(folder / "profile.json");
-  if (!fs::is_directory(folder)) throw IoError(folder.string() + ": no such folder");
+  if (!fs::is_directory(folder))
+    throw IoError(folder.string() + ": no such folder" + missing_folder(folder));
   if (!profile.is_object())
     throw Error(Exit::usage, folder.string() + " holds no profile.json; the run has not ended");
   return profile;

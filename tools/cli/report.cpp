@@ -12,6 +12,7 @@
 #include <random>
 
 #include "engine/base/message.h"
+#include "engine/base/missing_folder.h"
 #include "engine/base/shell_word.h"
 #include "engine/judge/dot.h"
 #include "tools/cli/cli.h"
@@ -175,7 +176,8 @@ int report(const Options& options) {
   const fs::path folder = options.run;
   const fs::path out = options.out.empty() ? folder / "report.html" : fs::path(options.out);
   try {
-    if (!fs::is_directory(folder)) throw IoError(folder.string() + ": no such folder");
+    if (!fs::is_directory(folder))
+      throw IoError(folder.string() + ": no such folder" + missing_folder(folder));
     if (is_package(folder))
       throw Error(Exit::usage, folder.string() +
                                    ": is a package, no run's folder: report the run that it was "

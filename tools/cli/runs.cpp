@@ -7,6 +7,7 @@
 
 #include "engine/base/csv.h"
 #include "engine/base/message.h"
+#include "engine/base/missing_folder.h"
 #include "tools/cli/cli.h"
 #include "tools/runs/runs.h"
 
@@ -182,7 +183,8 @@ int list_runs(const Options& options) {
   const fs::path root = !options.run.empty()             ? fs::path(options.run)
                         : fs::is_directory("runs", none) ? fs::path("runs")
                                                          : fs::path(".");
-  if (!fs::is_directory(root, none)) throw IoError(root.string() + ": no such folder");
+  if (!fs::is_directory(root, none))
+    throw IoError(root.string() + ": no such folder" + missing_folder(root));
   Json rows = Json::array();
   for (const auto& folder : runs::find(root))
     rows.push_back(runs::row(folder, name_in(folder, root)));

@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
+#include "engine/base/missing_folder.h"
 #include "tools/runtime/data/data_check.h"
 
 namespace sluice {
@@ -21,7 +22,8 @@ constexpr std::size_t most_lines = 20;  // of one kind; --json has all
 DataSet data_set_of(const Json& request) {
   const Options options = Options::from_json(request);
   const fs::path first = options.graphs.front();
-  if (!fs::exists(first)) throw Error(Exit::usage, first.string() + ": no such file or folder");
+  if (!fs::exists(first))
+    throw Error(Exit::usage, first.string() + ": no such file or folder" + missing_folder(first));
   const bool folder = fs::is_directory(first);
   if (!folder && first.filename() != "dataset.json") return data_set_of_graph(options);
   require_alone(request);
