@@ -37,6 +37,24 @@ TEST_CASE("verify says that a package is whole and computes what it did") {
   CHECK(said == json{{"files", 6}, {"voxels", 16 * 18 * 20}, {"differ", 0}, {"good", true}});
 }
 
+TEST_CASE("a package without a self-test is not verified, and how to make one is said") {
+  const Packaged p;
+  const auto r = p.sh("rm -r p/selftest\n" SLUICE_PYTHON R"( - <<'E'
+import json
+m = json.load(open("p/manifest.json"))
+m["files"] = {name: sha for name, sha in m["files"].items() if not name.startswith("selftest/")}
+json.dump(m, open("p/manifest.json", "w"))
+E
+$SLUICE verify p)");
+  INFO(r.out);
+  INFO(r.err);
+  CHECK(r.code == 3);
+  CHECK(r.out.empty());
+  CHECK(r.err.find("p: has no self-test, so nothing was computed and compared") !=
+        std::string::npos);
+  CHECK(r.err.find("`sluice export RUN --package DIR`") != std::string::npos);
+}
+
 TEST_CASE("a package that was changed is neither run nor verified") {
   const Packaged p;
   const std::string run = "$SLUICE run p --quiet --no-out --set vars.images=data/images";

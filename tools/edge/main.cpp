@@ -41,6 +41,7 @@ int run(const fs::path& package, const fs::path& images, const fs::path& out, in
 }
 
 int verify(const fs::path& package, int threads) {
+  require_selftest(package);
   const Scratch scratch;
   const Package p(package, package / "selftest/input", scratch.path, threads, true);
   std::size_t voxels = 0, differ = 0;

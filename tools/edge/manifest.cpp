@@ -41,4 +41,13 @@ std::size_t require_whole(const fs::path& package, const Json& manifest, bool al
   return count;
 }
 
+void require_selftest(const fs::path& package) {
+  const fs::path expected = package / "selftest/expected";
+  if (fs::is_directory(expected) && !fs::is_empty(expected)) return;
+  throw DataError(package.string() +
+                  ": has no self-test, so nothing was computed and compared: `sluice export RUN "
+                  "--package DIR` makes a package with one, of a made-up image or of --selftest "
+                  "FILE");
+}
+
 }  // namespace sluice

@@ -27,4 +27,7 @@ Json read_manifest(const std::filesystem::path& package);
 std::size_t require_whole(const std::filesystem::path& package, const Json& manifest, bool all,
                           std::string (*digest)(const std::filesystem::path&));
 
+// DataError where there is no segmentation that `verify` could compare with.
+void require_selftest(const std::filesystem::path& package);
+
 }  // namespace sluice

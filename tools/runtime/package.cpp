@@ -250,6 +250,7 @@ int verify_command(const Json& request) {
                     "weights.safetensors");
   const Json manifest = read_manifest(package);
   const std::size_t files = require_whole(package, manifest, true, sha256_of_file);
+  require_selftest(package);
   const Scratch scratch;
   predict(package, package, scratch.path / "run");
   const Compared c = compare(package / "selftest/expected", scratch.path / "run/segmentations");
