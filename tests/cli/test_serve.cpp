@@ -28,7 +28,9 @@ const char* const ask =
     "sys.argv[3:]))\n"
     "try: a = u.urlopen(q)\n"
     "except urllib.error.HTTPError as e: a = e\n"
-    "sys.stdout.buffer.write(b'%d ' % a.status + a.read())\n";
+    "allow = a.headers['Allow']\n"
+    "sys.stdout.buffer.write(b'%d ' % a.status + (allow + ' ' if allow else '').encode() + "
+    "a.read())\n";
 
 }  // namespace
 
@@ -95,7 +97,8 @@ TEST_CASE("what a client has to show, and what it is told") {
   const auto r =
       served(p, "",
              do_ask + "$url/health > health\n" + do_ask + "$url/predict text.nii > bad\n" + do_ask +
-                 "$url/other > other\n" + do_ask +
+                 "$url/other > other\n" + do_ask + "$url/predict > method\n" + do_ask +
+                 "$url/health text.nii > health2\n" + do_ask +
                  "$url/predict two.txt > two Content-Type="
                  "'multipart/form-data; boundary=b'");
   INFO(r.err);
@@ -106,6 +109,8 @@ TEST_CASE("what a client has to show, and what it is told") {
   CHECK(bad.find("image.nii: is no NIfTI file") != std::string::npos);
   CHECK(bad.find("/tmp") == std::string::npos);
   CHECK(p.folder.read("other") == "404 POST /predict, GET /health and GET /metrics are answered\n");
+  CHECK(p.folder.read("method") == "405 POST /predict answers POST\n");
+  CHECK(p.folder.read("health2") == "405 GET, HEAD /health answers GET, HEAD\n");
   CHECK(p.folder.read("two") == "400 the form has two files \"image\"\n");
   const std::string image = "$url/predict data/images/a0.nii";
   const auto t = p.sh(
@@ -119,6 +124,29 @@ TEST_CASE("what a client has to show, and what it is told") {
   CHECK(p.folder.read("none").starts_with("401 "));
   CHECK(p.folder.read("wrong").starts_with("401 "));
   CHECK(p.folder.read("right").starts_with("200 "));
+}
+
+TEST_CASE("clients that send their headers byte by byte hold no thread for long") {
+  const Packaged p;
+  p.folder.write("slow.py", R"(
+import socket, sys, time, urllib.parse, urllib.request
+at = urllib.parse.urlparse(sys.argv[1])
+slow = [socket.create_connection((at.hostname, at.port)) for _ in range(16)]
+for s in slow:
+    s.sendall(b"GET /health HTTP/1.1\r\nX: ")
+begin, closed = time.monotonic(), set()
+while len(closed) < len(slow) and time.monotonic() - begin < 60:
+    time.sleep(0.1)
+    for s in slow:
+        try:
+            s.sendall(b"x")
+        except OSError:
+            closed.add(s)
+print(len(closed), urllib.request.urlopen(sys.argv[1] + "/health", timeout=60).status)
+)");
+  const auto r = served(p, "--queue 1 --timeout 1", python + " slow.py $url > said");
+  INFO(r.err);
+  CHECK(p.folder.read("said") == "16 200\n");
 }
 
 TEST_CASE("what a client is told leaves names whole, however the package is called") {

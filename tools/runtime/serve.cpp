@@ -7,7 +7,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <httplib.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <climits>
@@ -48,6 +52,79 @@ struct Refusal {
 
 constexpr const char* no_room = "there is no room for the upload";
 
+constexpr double most_headers_s = 10;
+
+// A connection whose headers have to be whole by a certain time, however slowly they come: else
+// clients that send a byte now and then would hold all threads.
+class Connection final : public httplib::Stream {
+ public:
+  Connection(int socket, double headers_s)
+      : socket_(socket),
+        last_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                 std::chrono::duration<double>(headers_s))) {}
+  ~Connection() override {
+    ::shutdown(socket_, SHUT_RDWR);
+    ::close(socket_);
+  }
+  void headers_are_whole() { last_.reset(); }
+
+  bool is_readable() const override { return waits(POLLIN); }
+  bool is_writable() const override { return waits(POLLOUT); }
+  ssize_t read(char* to, std::size_t n) override {
+    if (next_ == held_) {  // the library asks for headers byte by byte
+      if (!is_readable()) return -1;
+      const ssize_t got = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
+      if (got <= 0) return got;
+      next_ = 0;
+      held_ = static_cast<std::size_t>(got);
+    }
+    n = std::min(n, held_ - next_);
+    std::copy_n(buffer_.data() + next_, n, to);
+    next_ += n;
+    return static_cast<ssize_t>(n);
+  }
+  ssize_t write(const char* from, std::size_t n) override {
+    return is_writable() ? ::send(socket_, from, n, MSG_NOSIGNAL) : -1;
+  }
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  int socket() const override { return socket_; }
+
+ private:
+  bool waits(short event) const {
+    using std::chrono::milliseconds;
+    milliseconds most(30'000);
+    if (last_) most = std::chrono::duration_cast<milliseconds>(*last_ - Clock::now());
+    pollfd one{socket_, event, 0};
+    return most.count() > 0 && ::poll(&one, 1, static_cast<int>(most.count())) > 0;
+  }
+
+  const int socket_;
+  std::optional<Clock::time_point> last_;  // until the headers are whole
+  std::array<char, 16384> buffer_{};
+  std::size_t next_ = 0, held_ = 0;
+};
+
+// One request a connection: a client that was refused goes on sending what nobody reads.
+class Http final : public httplib::Server {
+ public:
+  double headers_s = most_headers_s;
+
+ private:
+  bool process_and_close_socket(int socket) override {
+    Connection connection(socket, headers_s);
+    bool is_closed = false;
+    return process_request(connection, true, is_closed,
+                           [&](Request&) { connection.headers_are_whole(); });
+  }
+};
+
+// Of a path that is served: what may be asked there.
+std::string allowed(const std::string& path) {
+  if (path == "/predict") return "POST";
+  return path == "/health" || path == "/metrics" ? "GET, HEAD" : "";
+}
+
 class Server {
  public:
   explicit Server(const Json& request)
@@ -73,13 +150,12 @@ class Server {
 
   void run(int port) {
     http_.set_payload_max_length(max_bytes_);
-    http_.set_read_timeout(30);
+    http_.headers_s = std::min(most_headers_s, timeout_s_);
     // Without SO_REUSEPORT, with which two servers could share a port.
     http_.set_socket_options([](int socket) {
       const int yes = 1;
       ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     });
-    http_.set_keep_alive_max_count(1);  // a refused client goes on sending what nobody reads
     // Those that wait, the one that is at work, and those who ask how it goes.
     http_.new_task_queue = [this] { return new httplib::ThreadPool(queue_ + 4); };
     http_.Get("/health", [this](const Request&, Response& r) {
@@ -94,11 +170,17 @@ class Server {
     });
     http_.Post("/predict", [this](const Request& q, Response& r,
                                   const httplib::ContentReader& body) { answer(q, r, body); });
-    http_.set_error_handler([](const Request&, Response& r) {
-      if (r.body.empty() && r.status == 413)
-        r.set_content("the upload is too large\n", "text/plain");
-      if (r.body.empty() && r.status == 404)
-        r.set_content("POST /predict, GET /health and GET /metrics are answered\n", "text/plain");
+    http_.set_error_handler([](const Request& q, Response& r) {
+      if (!r.body.empty()) return;
+      const std::string other = allowed(q.path);
+      if (r.status == 413) r.set_content("the upload is too large\n", "text/plain");
+      if (r.status != 404) return;
+      if (other.empty())
+        return r.set_content("POST /predict, GET /health and GET /metrics are answered\n",
+                             "text/plain");
+      r.status = 405;
+      r.set_header("Allow", other);
+      r.set_content(q.path + " answers " + other + "\n", "text/plain");
     });
     if (port == 0) {
       port = http_.bind_to_any_port(host_);
@@ -310,7 +392,7 @@ class Server {
   const std::size_t max_bytes_;
   std::string token_;
   std::vector<std::string> keys_;
-  httplib::Server http_;
+  Http http_;
   std::mutex engine_;
   std::atomic<std::int64_t> waiting_{0};
   std::mutex counts_mutex_;
