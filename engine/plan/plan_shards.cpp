@@ -1,6 +1,7 @@
 // How each stream's batches are divided over packets (run.shards) and over processes.
 #include <algorithm>
 
+#include "engine/base/counted.h"
 #include "engine/graph/inner_nodes.h"
 #include "engine/graph/networks_of.h"
 #include "engine/plan/plan_pass.h"
@@ -59,9 +60,13 @@ class Splits : PlanPass {
   void training(int s, std::int64_t shards) {
     PlanStream& stream = plan_.streams[static_cast<std::size_t>(s)];
     const Counts c = counts(s);
+    const std::string n = std::to_string(shards);
+    const std::string divided = graph_.run.shards ? "run.shards is " + n
+                                                  : n + " processes divide a batch into " + n +
+                                                        " shards, since run.shards is not given";
     const auto refuse = [&](int i, const std::string& key, const std::string& what,
                             const std::string& hint) {
-      error_at(i, key, "SL0450", "run.shards is " + std::to_string(shards) + ", but " + what, hint);
+      error_at(i, key, "SL0450", divided + ", but " + what, hint);
     };
     for (int u : plan_.turns->updaters) {
       if (param<std::int64_t>(node(u), "grad_accumulation", 1) > 1)
@@ -121,8 +126,8 @@ class Splits : PlanPass {
         .items = batch.count / c.children, .parts = shards, .trains = true, .samples = batch.count};
     if (stream.division.items < shards)
       refuse(c.gather, batch.spec->count_param,
-             "a batch of " + size + " has " + std::to_string(stream.division.items) +
-                 (stream.division.items == 1 ? " item" : " items") + " of the source to divide",
+             "a batch of " + size + " has " + counted(stream.division.items, "item") +
+                 " of the source to divide",
              "at most one shard an item");
   }
 

@@ -96,6 +96,11 @@ TEST_CASE("plan refuses what cannot be planned") {
   CHECK(odd.code == 3);
   CHECK_MESSAGE(contains(odd.err, "odd/profile.json: is not as a run writes it"), odd.err);
   refused("r --ranks 2 --set +run.shards=9", "has 4 items of the source to divide");
+  const auto more = t.plan("r --ranks 8 --step-threads 1");
+  CHECK_MESSAGE(contains(more.out,
+                         "8 processes divide a batch into 8 shards, since run.shards is not given, "
+                         "but a batch of 4 has 4 items of the source"),
+                more.out);
   json g = json::parse(tiny_training);
   for (const char* name : {"train", "flip", "noise", "batch", "fwd", "loss", "step", "dice"})
     g["nodes"].erase(name);

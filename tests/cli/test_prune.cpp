@@ -15,6 +15,7 @@ TEST_CASE("a pruned network is an ordinary one, which its graph trains on") {
   const json graph = t.json_of("s/graph.json");
   CHECK(graph.at("models").at("net").at("channels") == json{2, 4});
   CHECK(graph.at("run").at("epochs") == 2);
+  CHECK(r.out.find("trains it on for 2 epochs;") != std::string::npos);
   const auto ran = shell::run(t.in_folder + "$SLUICE run s/graph.json --quiet --out b");
   INFO(ran.err);
   REQUIRE(ran.code == 0);
@@ -45,7 +46,11 @@ TEST_CASE("a run that was begun elsewhere is pruned to a graph that runs there")
 
 TEST_CASE("a file that may not grow ends a pruning and an export with 4, and nothing stays") {
   const TinyTraining t;
-  REQUIRE(t.run("--out a --set run.epochs=1 --set models.net.channels=[8,16]").code == 0);
+  const auto run = shell::run(t.in_folder +
+                              "$SLUICE run g.json --out a --set run.epochs=1 --set "
+                              "models.net.channels=[8,16] --set nodes.train.num_samples=2");
+  REQUIRE(run.code == 0);
+  CHECK_MESSAGE(run.out.find("done: 1 epoch, 1 step, ") != std::string::npos, run.out);
   REQUIRE(shell::run(t.in_folder + "touch before after; ls -A > before").code == 0);
   for (const std::string command :
        {"prune a -o s", "export a -o m.onnx", "convert a w.safetensors"}) {

@@ -1,16 +1,13 @@
 // `sluice check`: every diagnostic at once.
 #include <iostream>
 
+#include "engine/base/counted.h"
 #include "engine/base/message.h"
 #include "engine/plan/cache_need.h"
 #include "engine/plan/device_need.h"
 #include "tools/cli/cli.h"
 
 namespace sluice::cli {
-
-static std::string count(std::size_t n, const std::string& what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
 
 // What each cache will hold, where that is known.
 static Json needs_json(const Plan& plan) {
@@ -77,8 +74,8 @@ int check(const Options& options) {
     if (options.json) continue;
     if (checked.plan)
       std::cout << "ok: " << printable(checked.file) << " ("
-                << count(checked.plan->nodes.size(), "node") << ", "
-                << count(checked.plan->streams.size(), "stream") << ")\n";
+                << counted(std::ssize(checked.plan->nodes), "node") << ", "
+                << counted(std::ssize(checked.plan->streams), "stream") << ")\n";
     for (const auto& [path, need] : needs.items())
       std::cout << "  " << printable(path) << " keeps " << need["text"].get<std::string>() << "\n";
     if (const std::string flying = device.value("text", ""); !flying.empty())

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <set>
 
+#include "engine/base/counted.h"
 #include "engine/base/error.h"
 #include "engine/base/shell_word.h"
 #include "engine/graph/merge.h"
@@ -138,11 +139,11 @@ int prune_command(const Json& request) {
   const double before = multiply_adds(*made.built), after = multiply_adds(small);
   std::cout << fmt::format(
       "{}: {} {} of {}; {} of {} weights, {:.2f} of the multiply-adds\n"
-      "`{}sluice run {}` trains it on for {} epochs; until then it segments worse\n",
+      "`{}sluice run {}` trains it on for {}; until then it segments worse\n",
       model.name, changed, params[changed].dump(), model.params[changed].dump(),
       with_commas(count(small)), with_commas(count(*made.network)), after / before,
       begun.empty() ? "" : "cd " + shell_word(begun) + " && ",
-      shell_word((place / "graph.json").string()), graph["run"]["epochs"].get<std::int64_t>());
+      shell_word((place / "graph.json").string()), counted(graph["run"]["epochs"], "epoch"));
   return static_cast<int>(Exit::done);
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "engine/base/counted.h"
 #include "engine/base/shell_word.h"
 #include "engine/session/what_if.h"
 #include "kernels/net/memory_plan.h"
@@ -27,8 +28,8 @@ void print_result(const Session& session, const Outcome& outcome, const Options&
     return;
   }
   if (options.quiet) return;
-  fmt::print("{}: {} epochs, {} steps, {:.1f} s\n", summary["status"].get<std::string>(),
-             summary["epochs"].get<int>(), summary["steps"].get<std::uint64_t>(),
+  fmt::print("{}: {}, {}, {:.1f} s\n", summary["status"].get<std::string>(),
+             counted(summary["epochs"], "epoch"), counted(summary["steps"], "step"),
              summary["wall_s"].get<double>());
   for (const auto& [name, m] : summary["metrics"].items())
     if (!m["last"].is_null())
