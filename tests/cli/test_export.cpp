@@ -55,6 +55,23 @@ TEST_CASE("a run's network is exported, and the file is a valid model") {
   CHECK(std::stoi(checked.out) >= said.at("parameters").get<int>());
 }
 
+TEST_CASE("a run's checkpoint is exported with its own weights") {
+  const Trained t;  // of one epoch
+  REQUIRE(t.sh("$SLUICE run g.json --quiet --out b && "
+               "cp -rL $(ls -d a/checkpoints/last* | head -1) b/checkpoints/epoch_00001")
+              .code == 0);
+  const auto weights = [&](const std::string& command) {
+    const auto r = t.sh("$SLUICE export " + command + " -o m.onnx --json");
+    INFO(r.err);
+    REQUIRE(r.code == 0);
+    return json::parse(r.out).at("metadata").at("weights_sha256").get<std::string>();
+  };
+  const std::string older = weights("b/checkpoints/epoch_00001/");
+  CHECK(older == weights("a"));
+  CHECK(older != weights("b"));
+  CHECK(t.sh("cd b && $SLUICE export checkpoints/epoch_00001 -o m.onnx").code == 0);
+}
+
 TEST_CASE("--check holds the file against this build, or says that nothing was compared") {
   const Trained t;
   const auto lone = t.sh("SLUICE_ONNXRUNTIME=/none $SLUICE export a -o m.onnx --check");

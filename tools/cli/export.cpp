@@ -1,11 +1,28 @@
 // `sluice export`, `verify`, `serve`, `prune` and `calibrate`: the runtime does them.
 #include <algorithm>
+#include <filesystem>
 
 #include "tools/cli/cli.h"
 
 namespace sluice::cli {
 
-int export_network(const Options& o) {
+namespace fs = std::filesystem;
+
+// RUN/checkpoints/best is the run's network with that checkpoint's weights.
+static Options of_checkpoint(Options o) {
+  fs::path folder = fs::path(o.run).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // "best/"
+  std::error_code none;
+  const fs::path all = folder.parent_path();
+  if (all.filename() != "checkpoints" || !fs::is_regular_file(folder / "state.json", none))
+    return o;
+  o.run = all.has_parent_path() ? all.parent_path().string() : ".";
+  if (o.weights.empty()) o.weights = folder.string();
+  return o;
+}
+
+int export_network(const Options& given) {
+  const Options o = of_checkpoint(given);
   if (!o.package.empty()) {
     keep_signals();
     return run_in_runtime({{"command", "package"},

@@ -187,7 +187,10 @@ CLI::Option* size(CLI::App* command, Options& o) {
 }
 
 void export_options(CLI::App* command, Options& o) {
-  command->add_option("run", o.run, "A run's folder; a graph whose network names its weights")
+  command
+      ->add_option("run", o.run,
+                   "A run's folder, or one of its checkpoints; a graph whose network names its "
+                   "weights")
       ->required()
       ->option_text("RUN");
   auto* file = command->add_option("-o,--out", o.out, "The file, .onnx")->option_text("FILE");
