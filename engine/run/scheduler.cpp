@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "engine/run/lane.h"
+#include "engine/run/standstill.h"
 #include "engine/run/station.h"
 #include "engine/run/turnstile.h"
 
@@ -349,23 +350,16 @@ void Scheduler::close() {
 }
 
 void Scheduler::watch() {
-  std::uint64_t last = progress_;
-  auto since = std::chrono::steady_clock::now();
+  Standstill standstill;
   std::unique_lock lock(mutex_);
   while (!finish_.wait_for(lock, std::chrono::milliseconds(20), [this] { return finished_; })) {
-    const std::uint64_t now = progress_;
-    if (now != last) {
-      last = now;
-      since = std::chrono::steady_clock::now();
-    } else if (options_.watchdog_s > 0 && std::chrono::steady_clock::now() - since >
-                                              std::chrono::duration<double>(options_.watchdog_s)) {
-      lock.unlock();
-      std::ostringstream report;
-      report << "no firing ended for " << options_.watchdog_s << " s\n" << stall_report();
-      events_.stalled(report.str());
-      since = std::chrono::steady_clock::now();
-      lock.lock();
-    }
+    if (options_.watchdog_s <= 0 || !standstill.longer_than(options_.watchdog_s, progress_))
+      continue;
+    lock.unlock();
+    std::ostringstream report;
+    report << "no firing ended for " << options_.watchdog_s << " s\n" << stall_report();
+    events_.stalled(report.str());
+    lock.lock();
   }
 }
 

@@ -8,8 +8,6 @@
 
 namespace sluice {
 
-using Clock = std::chrono::steady_clock;
-
 namespace {
 
 // Threads made while it lives leave signals to those of the host, so no read of a file ends early.
@@ -89,7 +87,7 @@ Loader::~Loader() {
 }
 
 void Loader::start() {
-  progressed_ = Clock::now();
+  standstill_.restart();
   const NoSignals no_signals;
   thread_ = std::thread([this] {
     try {
@@ -108,13 +106,9 @@ void Loader::start() {
 // As the watchdog of a run, but only while the loop waits for a sample.
 void Loader::judge_waiting() {
   const Scheduler* running = session_->running();
-  const auto now = Clock::now();
-  const std::uint64_t progress = running ? running->progress() : 0;
   const double most = session_->plan().graph->run.watchdog_s;
-  if (progress != progress_ || !running) progressed_ = now;
-  progress_ = progress;
-  if (most <= 0 || now - progressed_ < std::chrono::duration<double>(most)) return;
-  progressed_ = now;
+  if (!running) return standstill_.restart();
+  if (most <= 0 || !standstill_.longer_than(most, running->progress())) return;
   throw Error(Exit::stalled, "no firing ended for " + std::to_string(static_cast<int>(most)) +
                                  " s\n" + running->stall_report());
 }
@@ -131,7 +125,7 @@ Loader::Next Loader::next(std::chrono::milliseconds wait, Taken& to) {
     if (failure_) std::rethrow_exception(failure_);
     return Next::end;
   }
-  progressed_ = Clock::now();
+  standstill_.restart();
   if (!item->sample) {
     at_ = {item->stamp.epoch + 1, 0};
     return Next::epoch_end;

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <thread>
 
+#include "engine/run/standstill.h"
 #include "engine/session/hand_over.h"
 #include "engine/session/session.h"
 #include "engine/state/sample.h"
@@ -75,8 +76,7 @@ class Loader {
   std::thread thread_;
   std::atomic<bool> ended_{false};
   std::exception_ptr failure_;  // of the run; once it has ended
-  std::uint64_t progress_ = 0;
-  std::chrono::steady_clock::time_point progressed_;
+  Standstill standstill_;
 };
 
 }  // namespace sluice

@@ -1,13 +1,18 @@
 // One small graph for each rule of the scheduler that a wrong turn once broke, or could.
 #include <doctest/doctest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <mutex>
 #include <set>
+#include <thread>
 
+#include "engine/run/standstill.h"
 #include "engine/run/turnstile.h"
 #include "tests/engine/toy.h"
 
@@ -852,6 +857,35 @@ TEST_CASE("the watchdog tells of a body without an end, and who waits for it") {
   CHECK(events.report.find(" dealt with, 1 running, works on v4 (0/0/4) for 0.") !=
         std::string::npos);
   CHECK(events.report.find("k (k): epoch 0, 4 dealt with, next is 0/0/4") != std::string::npos);
+}
+
+TEST_CASE("time in which threads wait for a processor is no standstill") {
+  cpu_set_t all, one;
+  REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+  CPU_ZERO(&one);
+  for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu)
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  std::atomic<bool> over{false};
+  std::vector<std::thread> busy;  // of which one runs at a time
+  for (int i = 0; i < 4; ++i)
+    busy.emplace_back([&] {
+      sched_setaffinity(0, sizeof one, &one);
+      while (!over) continue;
+    });
+  const auto seconds = [](Standstill& s, double limit) {
+    const auto begin = std::chrono::steady_clock::now();
+    while (!s.longer_than(limit, 1)) nap(5000);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  Standstill starved;
+  CHECK(seconds(starved, 0.4) > 1);  // each of them waits for three quarters of it
+  over = true;
+  for (std::thread& t : busy) t.join();
+  Standstill moving;
+  for (std::uint64_t progress = 0; progress < 20; ++progress) {
+    nap(5000);
+    CHECK_FALSE(moving.longer_than(3600, progress));
+  }
 }
 
 // ---- overlap, by counted order ------------------------------------------------------------------
