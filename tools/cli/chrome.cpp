@@ -11,9 +11,9 @@ static Json name_of(std::uint64_t track, const std::string& name) {
 
 static double us(std::uint64_t ns) { return static_cast<double>(ns) / 1e3; }
 
-Json chrome_events(const TraceData& data, const Window& window) {
-  Json all = Json::array();
-  for (const auto& [track, name] : data.threads) all.push_back(name_of(track, name));
+void chrome_events(const TraceData& data, const Window& window,
+                   const std::function<void(const Json&)>& each) {
+  for (const auto& [track, name] : data.threads) each(name_of(track, name));
   for (const TraceSlice& s : data.slices) {
     if (s.begin < window.begin || s.begin >= window.end) continue;
     Json args = {{"epoch", s.epoch}, {"index", s.index}, {"child", s.child}};
@@ -25,9 +25,8 @@ Json chrome_events(const TraceData& data, const Window& window) {
               {"ts", us(s.begin)},
               {"args", args}};
     if (!s.is_instant) j["dur"] = s.end > s.begin ? us(s.end - s.begin) : 0;
-    all.push_back(std::move(j));
+    each(j);
   }
-  return all;
 }
 
 Window middle_of(const TraceData& data, std::size_t most) {

@@ -3,6 +3,7 @@
 // Format: "Trace Event Format", Google; events "X" (a slice, ts and dur in us), "i", "M" (names).
 #pragma once
 
+#include <functional>
 #include <limits>
 
 #include "engine/graph/spec.h"
@@ -14,8 +15,10 @@ struct Window {  // ns, as in the trace
   std::uint64_t begin = 0, end = std::numeric_limits<std::uint64_t>::max();
 };
 
-// The traceEvents, of the slices that begin in the window.
-Json chrome_events(const TraceData& data, const Window& window = {});
+// Tells `each` of the traceEvents one by one, of the slices that begin in the window: there may be
+// millions, which are not held at a time.
+void chrome_events(const TraceData& data, const Window& window,
+                   const std::function<void(const Json&)>& each);
 
 // A window of about a second in the middle of the trace, shorter where that holds more than `most`
 // slices.

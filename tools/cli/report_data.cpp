@@ -287,9 +287,11 @@ Json trace_of(const fs::path& file) {
   if (trace.slices.empty()) return nullptr;
   const Window window = middle_of(trace, most_slices);
   const std::uint64_t first = trace.slices.front().begin;
+  Json events = Json::array();
+  chrome_events(trace, window, [&](const Json& event) { events.push_back(event); });
   return {{"from_s", static_cast<double>(std::max(window.begin, first) - first) * 1e-9},
           {"slices", trace.slices.size()},
-          {"traceEvents", chrome_events(trace, window)}};
+          {"traceEvents", std::move(events)}};
 }
 
 }  // namespace

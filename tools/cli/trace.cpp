@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
-#include <sstream>
 
 #include "engine/base/message.h"
 #include "engine/trace/trace_reader.h"
@@ -157,15 +156,15 @@ int between(const TraceData& data, const Options& o) {
 // -----------------------------------------------------------------------------------
 
 void write_chrome(const TraceData& data, const std::string& file) {
-  std::ostringstream out;
-  out << "{\"traceEvents\":[";
-  const char* comma = "\n";
-  for (const Json& event : chrome_events(data)) {
-    out << comma << event.dump(-1, ' ', false, Json::error_handler_t::replace);
-    comma = ",\n";
-  }
-  out << "\n]}\n";
-  write_whole(file, out.str());
+  write_whole(file, [&](const runs::Put& put) {
+    put("{\"traceEvents\":[");
+    const char* comma = "\n";
+    chrome_events(data, {}, [&](const Json& event) {
+      put(comma + event.dump(-1, ' ', false, Json::error_handler_t::replace));
+      comma = ",\n";
+    });
+    put("\n]}\n");
+  });
 }
 
 int summary(const TraceData& data, bool json) {

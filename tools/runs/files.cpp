@@ -66,6 +66,10 @@ Json sessions_of(const fs::path& folder) {
 }
 
 void write_whole(const fs::path& file, const std::string& text) {
+  write_whole(file, [&](const Put& put) { put(text); });
+}
+
+void write_whole(const fs::path& file, const std::function<void(const Put&)>& pieces) {
   std::error_code ignored;
   const fs::path target =
       fs::is_symlink(file, ignored) ? fs::weakly_canonical(file, ignored) : file;
@@ -77,7 +81,10 @@ void write_whole(const fs::path& file, const std::string& text) {
   if (out && replaces && ::stat(target.c_str(), &old) == 0 &&
       ::fchmod(::fileno(out), old.st_mode & 07777) != 0)
     cause = errno;
-  if (out && std::fwrite(text.data(), 1, text.size(), out) != text.size()) cause = errno;
+  if (out)
+    pieces([&](std::string_view text) {
+      if (cause == 0 && std::fwrite(text.data(), 1, text.size(), out) != text.size()) cause = errno;
+    });
   if (out && std::fclose(out) != 0 && cause == 0) cause = errno;
   if (cause == 0 && replaces && std::rename(part.c_str(), target.c_str()) != 0) cause = errno;
   if (cause == 0) return;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/json.h"
@@ -27,5 +29,8 @@ Json sessions_of(const std::filesystem::path& folder);
 // A file that is whole or not there, with the permissions of the one that it replaces; a device or
 // a pipe is written to as it is. An IoError names it and the cause.
 void write_whole(const std::filesystem::path& file, const std::string& text);
+// The same of a text that comes in pieces, so that it is never held as a whole.
+using Put = std::function<void(std::string_view)>;
+void write_whole(const std::filesystem::path& file, const std::function<void(const Put&)>& pieces);
 
 }  // namespace sluice::runs
