@@ -330,6 +330,18 @@ def main(binary):
         checked = json.loads(ask(w, "POST", "/api/check", {"graph": graph, "text": answer["text"]})[1])
         s.check(checked["ok"] and '"in": "rotate90"' in answer["text"],
                 "a node between two others reads one and is read by the other", checked["diagnostics"][:1])
+        ports = """{ "parts": { "p": { "in": ["first", "second"], "out": "a", "nodes": {} } },
+          "nodes": { "one": { "type": "scale_intensity", "in": "x" }, "use": { "part": "p", "in": "x" },
+                     "none": { "type": "no such", "in": "x" } } }"""
+
+        def connected(node, port):
+            status, body = ask(w, "POST", "/api/edit", {"graph": graph, "text": ports, "edits": [
+                {"op": "connect", "pointer": "/nodes/" + node, "from": "y", "port": port}]})[:2]
+            return json.loads(body)["text"] if status == 200 else str(status)
+        s.check('"in": "y"' in connected("one", "sample"), "a string's own port stays a string", connected("one", "sample"))
+        s.check('"in": { "first": "x", "second": "y" }' in connected("use", "second"),
+                "a string becomes an object with a second port", connected("use", "second"))
+        s.check(connected("none", "a") == "422", "which port a string stands for must be known", connected("none", "a"))
         parts = """{ "parts": { "p": { "in": "x", "out": "a", "nodes": {
           "a": { "type": "scale_intensity", "in": "x" },
           "b": { "type": "concat_items", "in": { /* why */ "a": "a" } } } } },

@@ -108,6 +108,34 @@ std::string insert(const Catalogue& catalogue, const DocumentPtr& document, cons
   return text.text();
 }
 
+// Of a node's type, or of the part that it stands for; "" where neither is known.
+std::string first_port(const Catalogue& catalogue, const Document& document,
+                       const std::string& node) {
+  const auto name = [&](const char* key) {
+    const Json* value = find(document, child(node, key));
+    return value && value->is_string() ? value->get<std::string>() : std::string();
+  };
+  if (const Spec* spec = catalogue.find(name("type")))
+    return spec->ins.empty() ? "" : spec->ins.front().name;
+  const Json* ports = find(document, child(child("/parts", name("part")), "in"));
+  if (ports && ports->is_array() && !ports->empty()) ports = &ports->front();
+  return ports && ports->is_string() ? ports->get<std::string>() : "";
+}
+
+// Where a node's "in" names its node as a string, that is the first port's. With another port
+// beside it, "in" becomes an object of both.
+void connect(const Catalogue& catalogue, GraphText& text, const Document& document,
+             const std::string& node, const std::string& port, const std::string& from) {
+  const std::string at = child(node, "in");
+  const Json* in = find(document, at);
+  if (port.empty() || !in || !in->is_string())
+    return text.set(port.empty() ? at : child(at, port), from);
+  const std::string first = first_port(catalogue, document, node);
+  if (first.empty())
+    throw Refusal{422, at + " is the name of one node, and which port that is is not known here"};
+  text.set(at, first == port ? Json(from) : Json{{first, *in}, {port, from}});
+}
+
 }  // namespace
 
 Json Look::edit(const std::string& file, std::string text, const Json& edits) const {
@@ -141,7 +169,7 @@ Json Look::edit(const std::string& file, std::string text, const Json& edits) co
       require(*document, pointer);
       const std::string from = text_in(e, "from");
       const std::string port = e.contains("port") ? text_in(e, "port") : "";
-      changed.set(child(pointer, "in") + (port.empty() ? "" : "/" + port), from);
+      connect(catalogue_, changed, *document, pointer, port, from);
     } else {
       throw Refusal{400, "no edit is called \"" + op + "\", or it lacks its value"};
     }
