@@ -320,6 +320,12 @@ const std::vector<Planted> faults{
     {"a file that no case has",
      [](Set& s) { s.write("images/left.nii", image(9)); },
      {{"unreferenced", "images/left.nii"}}},
+    {"a file that no case has, in a folder that a link leads to",
+     [](Set& s) {
+       s.write(".away/left.nii", image(9));
+       fs::create_directory_symlink("../.away", s.path("images/more"));
+     },
+     {{"unreferenced", "images/more/left.nii"}}},
     {"a name with and without .gz",
      [](Set& s) { fs::copy(s.path(image1), s.path(image1 + ".gz")); },
      {{"unreferenced", image1 + ".gz"}, {"twins", image1}}},
@@ -379,6 +385,9 @@ TEST_CASE("data check finds nothing in a data set in which nothing is wrong") {
   const auto r = set.run("check .");
   CHECK(r.code == 0);
   CHECK(r.out.find("4 training, 1 validation, 1 test; 11 files") != std::string::npos);
+  fs::create_directory_symlink("images", set.path("again"));
+  fs::create_directory_symlink("..", set.path("images/back"));
+  CHECK(found_in(set).empty());
 }
 
 TEST_CASE("data check finds each planted fault, names its file and finds nothing else") {

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 
 #include "engine/base/error.h"
 #include "kernels/files/volume.h"
 #include "kernels/lists/data_list.h"
 #include "kernels/lists/nnunet_list.h"
+#include "kernels/lists/walk.h"
 
 namespace sluice {
 
@@ -199,43 +201,40 @@ void read_pairs(DataSet& set, const fs::path& images, const fs::path& labels) {
     set.find("no_image", label.string(), "has no image of its name in " + images.string());
 }
 
-void must_be_listed(const DataSet& set, const std::error_code& problem) {
-  if (problem)
-    throw IoError(set.root.string() + ": cannot list a folder in it: " + problem.message());
-}
-
 void read_images(DataSet& set) {
   set.layout = "a folder of images";
   set.labelled = false;
-  std::error_code problem;
   std::vector<fs::path> files;
-  for (fs::recursive_directory_iterator at(set.root, problem), end; !problem && at != end;
-       at.increment(problem))
-    if (is_volume_name(at->path()) && !at->path().filename().string().starts_with('.'))
-      files.push_back(at->path());
-  must_be_listed(set, problem);
+  walk(set.root, std::numeric_limits<int>::max(), [&](const fs::directory_entry& entry, int) {
+    if (is_volume_name(entry.path())) files.push_back(entry.path());
+  });
   std::sort(files.begin(), files.end());
   for (const auto& file : files)
     set.cases.push_back({file_stem(file), "images", {{"image", file.string()}}});
 }
 
-// Files that look like images and that no case has.
+fs::path real(const fs::path& file) {
+  std::error_code unknown;
+  return fs::weakly_canonical(file, unknown);
+}
+
+// Files that look like images and that no case has, by that name or by another one that a link
+// gives them.
 void find_unreferenced(DataSet& set) {
   std::set<std::string> known;
   for (const DataCase& one : set.cases)
     for (const auto& [key, file] : one.files)
-      known.insert(fs::absolute(file).lexically_normal().string());
+      for (const fs::path& path : {fs::absolute(file).lexically_normal(), real(file)})
+        known.insert(path.string());
   for (const Finding& f : set.findings) known.insert(fs::absolute(f.file).lexically_normal());
-  std::error_code problem;
   std::vector<std::string> found;
-  for (fs::recursive_directory_iterator at(set.root, problem), end; !problem && at != end;
-       at.increment(problem)) {
-    const std::string path = fs::absolute(at->path()).lexically_normal().string();
-    if (is_volume_name(at->path()) && !at->is_directory(problem) &&
-        !at->path().filename().string().starts_with('.') && !known.count(path))
-      found.push_back(at->path().string());
-  }
-  must_be_listed(set, problem);
+  walk(set.root, std::numeric_limits<int>::max(), [&](const fs::directory_entry& entry, int) {
+    const std::string path = fs::absolute(entry.path()).lexically_normal().string();
+    std::error_code unknown;
+    if (is_volume_name(entry.path()) && !entry.is_directory(unknown) && !known.count(path) &&
+        !known.count(real(entry.path()).string()))
+      found.push_back(entry.path().string());
+  });
   std::sort(found.begin(), found.end());
   for (const auto& file : found) set.find("unreferenced", file, "belongs to no case");
 }
