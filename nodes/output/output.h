@@ -1,7 +1,7 @@
 // What the output nodes share: how samples become pictures, and their parameters for it.
 //
 // Invariant: the members of a batch are drawn one by one under their own names; a label or a
-// prediction that a sample lacks is left out.
+// prediction that a sample lacks is left out, and so is one without axes of space, as a class.
 #pragma once
 
 #include <string>
@@ -27,7 +27,8 @@ template <class Params>
 Spec& add_picture_params(Spec& s) {
   return s.param("image_key", &Params::image_key, "Field drawn in grey, its first channel.")
       .param("label_key", &Params::label_key,
-             "Field with the truth, outlined: class indices [1, ...] or one channel a class.")
+             "Field with the truth, outlined: class indices [1, ...] or one channel a class. What "
+             "has no axes of space, as the class of an image, is not drawn.")
       .param("pred_key", &Params::pred_key,
              "Field with the prediction, filled: scores [C, ...] or class indices [1, ...].")
       .param("slices", &Params::slices,
@@ -74,6 +75,7 @@ class Painter {
     for (std::int64_t n = 0; n < std::min(members, most); ++n) {
       const auto optional = [&](const std::string& key) -> std::optional<Layer> {
         if (!sample.has(key) || !sample.tensor(key).defined()) return std::nullopt;
+        if (sample.tensor(key).dim() < (batch ? 3 : 2)) return std::nullopt;
         return layer(sample.at(key), batch, n);
       };
       all.push_back({name(sample, members, n),

@@ -227,6 +227,25 @@ TEST_CASE("preview draws the members of a batch under their own names") {
   }
 }
 
+TEST_CASE("Of a classified image the image alone is drawn") {
+  const auto classified = [](const at::Tensor& image, const at::Tensor& label,
+                             const at::Tensor& pred) {
+    Sample s = sample_of("image", image, plain);
+    s.name = "a";
+    s.set("label", Field(label, s.at("image").meta));
+    s.set("pred", Field(pred, s.at("image").meta));
+    return s;
+  };
+  Preview p({{"spatial_dims", 2}, {"size", 32}});
+  p.node->fire({classified(at::rand({1, 12, 10}), at::full({}, 2, at::kLong), at::rand({3}))});
+  p.node->fire({classified(at::rand({2, 1, 12, 10}), at::ones({2}, at::kLong), at::rand({2, 3}))},
+               at_index(1));
+  p.node->flush();
+  const auto index = p.index();
+  REQUIRE(index.size() == 3);
+  for (const Json& line : index) CHECK(line.at("colors").empty());
+}
+
 TEST_CASE("Without a run folder preview and tensorboard write nothing") {
   TemporaryFolder folder;
   const auto before = std::filesystem::current_path();
