@@ -352,7 +352,7 @@ const PlanNode& Station::to_blame(std::string& why) const {
 std::string Station::item_of(const Job& job) const {
   if (job.inputs.empty() || job.inputs.front().size() != 1) return job.stamp.str();
   const Packet& packet = job.inputs.front().front();
-  if (packet.weight != 1) return job.stamp.str();
+  if (packet.weight != 1 || packet.item == Packet::no_item) return job.stamp.str();
   std::string text = std::to_string(packet.item);
   for (int d = 0; d < packet.stamp.depth; ++d) text += '.' + std::to_string(packet.stamp.path[d]);
   return text;
@@ -595,12 +595,23 @@ void Station::emit(Job& job, const std::string* skip, Actions& actions) {
   emit_ports(job.firing.outs(), std::move(base), skip, actions);
 }
 
+// How many samples the i-th member of a batch stands for: one, where it was batched from as many.
+static std::uint32_t weight_of_member(std::uint32_t batch, std::size_t members, std::size_t i) {
+  const auto n = static_cast<std::uint32_t>(members);
+  return std::max<std::uint32_t>(1, batch / n + (i < batch % n));
+}
+
 // Sends what was emitted on each port; a port with nothing gets a Skip, so that every edge
 // carries every stamp.
 void Station::emit_ports(std::vector<Firing::Out>& outs, Packet base, const std::string* reason,
                          Actions& actions) {
   const int ports = static_cast<int>(plan_.outs.size());
   const bool expands = plan_.spec->arity == Arity::expand;
+  const auto& rules = plan_.spec->rules;
+  const bool apart = expands && std::any_of(rules.begin(), rules.end(), [](const FieldRule& r) {
+                       return r.act == FieldRule::Act::decollates;
+                     });
+  const std::uint32_t weight = base.weight;
   std::size_t most = 1;
   const char* wrong = nullptr;
   std::vector<std::size_t> on_port(outs.size() > 1 ? plan_.outs.size() : 0);
@@ -621,6 +632,10 @@ void Station::emit_ports(std::vector<Firing::Out>& outs, Packet base, const std:
         const bool last = port + 1 == ports && i + 1 == most;
         Packet p = last ? std::move(base) : base;
         if (expands) p.stamp = p.stamp.child(static_cast<std::uint32_t>(i), i + 1 == most);
+        if (apart && most > 1) {
+          p.weight = weight_of_member(weight, most, i);
+          p.item = Packet::no_item;  // which of the batch's items it is of, nobody knows
+        }
         next = std::find_if(next, outs.end(), [&](const auto& o) { return o.port == port; });
         if (next != outs.end()) p.sample = std::move(next++->sample);
         if (!p.sample) {

@@ -227,6 +227,25 @@ TEST_CASE("stop is a cut: what was admitted finishes, the rest is counted as dis
   }
 }
 
+TEST_CASE("the members of a batch that is taken apart count as one sample each") {
+  Builder b;
+  int s = b.source("s", 10);
+  int g = b.add("g", batch_spec(), join_members, {{s, 0}}, {{"size", 4}, {"n", 8}});
+  int d = b.add("d", expand_spec().decollates(),
+                [](Firing& f) {
+                  for (std::uint64_t member : f.in().members) f.emit(Sample(member));
+                },
+                {{g, 0}}, {{"n", 4}});
+  int k = b.add("k", sink("k"), [](Firing&) {}, {{d, 0}});
+  REQUIRE(b.plan());
+  RunEvents silent;
+  Scheduler sched(*b.made, b.pointers(), {}, silent);
+  CHECK(sched.run().status == Outcome::Status::done);
+  CHECK(sched.ledger(s).emitted == 10);
+  CHECK(sched.ledger(k).fired == 10);
+  CHECK(sched.ledger(k).delivered == 10);
+}
+
 TEST_CASE("a body that never emits where its neighbour waits is reported as a stall") {
   Builder b;
   int s = b.source("s", 5);
