@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -33,6 +34,14 @@ Cause of_message(const char* what, Exit otherwise) {
   return {no_memory ? Exit::memory : otherwise, std::string(text), no_memory};
 }
 
+// The library's own text of a path names the function that it called.
+std::string text_of(const std::system_error& e) {
+  const auto* of_path = dynamic_cast<const std::filesystem::filesystem_error*>(&e);
+  if (!of_path || of_path->path1().empty()) return e.what();
+  const std::string to = of_path->path2().string();
+  return of_path->path1().string() + (to.empty() ? "" : " to " + to) + ": " + e.code().message();
+}
+
 Cause of_current(Exit otherwise) {
   try {
     throw;
@@ -45,7 +54,7 @@ Cause of_current(Exit otherwise) {
   } catch (const std::system_error& e) {
     const auto code = e.code().default_error_condition();
     const bool by_errno = code.category() == std::generic_category();
-    return {by_errno && code.value() == ENOMEM ? Exit::memory : Exit::io, e.what(),
+    return {by_errno && code.value() == ENOMEM ? Exit::memory : Exit::io, text_of(e),
             by_errno && is_of_machine(code.value())};
   } catch (const std::exception& e) {
     return of_message(e.what(), otherwise);

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <new>
 #include <sstream>
 #include <system_error>
@@ -87,6 +88,14 @@ TEST_CASE("each exception has one exit, and LibTorch's stack is left out") {
     CHECK(again.of_machine == c.of_machine);
     CHECK(again.text == "nodes.x: " + c.text);
   }
+}
+
+TEST_CASE("what the library's calls cannot do with a file is said by its path and the cause") {
+  namespace fs = std::filesystem;
+  CHECK(of([] { fs::resize_file("/nowhere/x", 1); }).text ==
+        "/nowhere/x: No such file or directory");
+  CHECK(of([] { fs::rename("/nowhere/x", "y"); }).text ==
+        "/nowhere/x to y: No such file or directory");
 }
 
 TEST_CASE("a machine without memory or file descriptors ends the run and is no bad sample") {

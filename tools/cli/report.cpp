@@ -175,26 +175,18 @@ std::string folds_html(const fs::path& folder, const fs::path& out, int& result)
 int report(const Options& options) {
   const fs::path folder = options.run;
   const fs::path out = options.out.empty() ? folder / "report.html" : fs::path(options.out);
-  try {
-    if (!fs::is_directory(folder))
-      throw IoError(folder.string() + ": no such folder" + missing_folder(folder));
-    if (is_package(folder))
-      throw Error(Exit::usage, folder.string() +
-                                   ": is a package, no run's folder: report the run that it was "
-                                   "exported from");
-    const bool folds = fs::exists(folder / "each.json") && !fs::exists(folder / "graph.json");
-    int result = 0;
-    const std::string page = folds ? folds_html(folder, out, result) : html(folder, out);
-    if (result != 0) return result;
-    write_whole(out.string(), page);
-    tell("wrote " + out.string());
-  } catch (const Error& e) {
-    print_error(e.what());
-    return code(e.exit);
-  } catch (const fs::filesystem_error& e) {
-    print_error(e.what());
-    return code(Exit::io);
-  }
+  if (!fs::is_directory(folder))
+    throw IoError(folder.string() + ": no such folder" + missing_folder(folder));
+  if (is_package(folder))
+    throw Error(Exit::usage, folder.string() +
+                                 ": is a package, no run's folder: report the run that it was "
+                                 "exported from");
+  const bool folds = fs::exists(folder / "each.json") && !fs::exists(folder / "graph.json");
+  int result = 0;
+  const std::string page = folds ? folds_html(folder, out, result) : html(folder, out);
+  if (result != 0) return result;
+  write_whole(out.string(), page);
+  tell("wrote " + out.string());
   return code(Exit::done);
 }
 
