@@ -257,7 +257,8 @@ Store store_for(double bytes, double memory, double disk) {
   Store s;
   const std::string size = bytes > 0 ? in_bytes(bytes) : "an unknown number of bytes";
   if (bytes > 0 && bytes <= memory) {
-    s.cost = size + " of memory, of " + in_bytes(memory) + " that may be used";
+    // A cache keeps labels in a byte a voxel where they fit.
+    s.cost = "up to " + size + " of memory, of " + in_bytes(memory) + " that may be used";
   } else if (bytes > 0 && bytes <= disk) {
     s.cache["store"] = "auto";
     s.cache["budget"] = static_cast<std::int64_t>(memory);

@@ -156,7 +156,7 @@ TEST_CASE("A cache goes behind the last node that is the same in every epoch") {
   CHECK(order(read(changes.front().text)) == "cases load norm cached flip grid sink");
   CHECK(changes.front().text.find("    \"cached\": { \"type\": \"cache\", \"in\": \"norm\" },\n") !=
         std::string::npos);
-  CHECK(changes.front().cost == "100.0 MB of memory, of 1.0 GB that may be used");
+  CHECK(changes.front().cost == "up to 100.0 MB of memory, of 1.0 GB that may be used");
 }
 
 TEST_CASE("Where a cache stands already nothing is proposed") {

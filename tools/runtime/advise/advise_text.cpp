@@ -8,16 +8,16 @@
 namespace sluice {
 
 // Nothing where no sample of it was looked at.
-static std::string decoded(const Advice::Source& s) {
+static std::string size_of(const Advice::Source& s) {
   if (s.mb < 0.005) return "";
-  return fmt::format(" of up to {:.2f} MB, {:.0f} MB decoded", s.mb,
+  return fmt::format(" of up to {:.2f} MB on their way, {:.0f} MB in all", s.mb,
                      s.mb * static_cast<double>(s.items));
 }
 
 static void print_sources(const Advice& a) {
   fmt::print("{}", a.folder);
   for (const Advice::Source& s : a.sources)
-    if (s.items > 0) fmt::print("  {:<9} {} samples{}\n", s.name, s.items, decoded(s));
+    if (s.items > 0) fmt::print("  {:<9} {} samples{}\n", s.name, s.items, size_of(s));
   fmt::print("\n");
 }
 
