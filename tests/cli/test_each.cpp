@@ -31,6 +31,21 @@ TEST_CASE("a value whose run fails leaves the others to their turn and gives its
   CHECK(t.weights("all/size=2") != "none");
 }
 
+TEST_CASE("the mean is of those that are done, and --continue is named for the others") {
+  const TinyTraining t;
+  const std::string runs = "--set run.epochs=1 --out all --each run.seed=";
+  REQUIRE(t.run(runs + "1").code == 0);
+  const auto more = t.run(runs + "1,2,3");  // the first is there already
+  INFO(more.err);
+  CHECK(more.code == 2);
+  CHECK(more.err.find("mean of 2: dice.mean") != std::string::npos);
+  CHECK(more.err.find("with --continue goes on") != std::string::npos);
+  const auto again = t.run(runs + "1,2,3 --continue");
+  CHECK(again.code == 0);
+  CHECK(again.err.find("mean of 3: dice.mean") != std::string::npos);
+  CHECK(again.err.find("with --continue") == std::string::npos);
+}
+
 TEST_CASE("a value with commas of its own is one") {
   const TinyTraining t;
   CHECK(t.run("--each nodes.infer.roi_size=[16,16,16],[8,16,16] --out all").code == 0);

@@ -114,23 +114,27 @@ std::optional<std::pair<std::string, double>> metric_of(const fs::path& run) {
   return found;
 }
 
-// A line a run, and the mean of what they came to.
-void tell_outcome(const fs::path& out, const Json& runs) {
+// A line a run, the mean of what those came to that are done, and how the others go on.
+void tell_outcome(const fs::path& out, const Json& runs, bool go_on) {
   std::string metric;
   double sum = 0;
   int n = 0;
+  bool all_done = true;
   for (const Json& run : runs) {
     const std::string folder = run["folder"];
     const int result = run["exit"];
     const auto found = metric_of(out / folder);
     tell(folder + ": " + (result ? "exit " + std::to_string(result) : "done") +
          (found ? ", " + found->first + " " + Json(found->second).dump() : ""));
-    if (!found || (n > 0 && found->first != metric)) continue;
+    all_done &= result == 0;
+    if (result || !found || (n > 0 && found->first != metric)) continue;
     metric = found->first;
     sum += found->second;
     ++n;
   }
   if (n > 1) tell("mean of " + std::to_string(n) + ": " + metric + " " + Json(sum / n).dump());
+  if (!all_done && !go_on)
+    tell("the same command with --continue goes on with what is not finished");
 }
 
 // Those that have ended, in the values' order.
@@ -226,7 +230,7 @@ int run_each(const Options& given, const std::atomic<int>& signal) {
     if (worst == 0) worst = result.value_or(0);
   if (given.json) print_document(given.out, each, list_of(each, results));
   if (signal != 0) return worst ? worst : 128 + signal;
-  tell_outcome(given.out, list_of(each, results));
+  tell_outcome(given.out, list_of(each, results), given.go_on);
   return worst;
 }
 
