@@ -414,9 +414,10 @@ void commands(CLI::App& app, Options& o) {
   report->add_option("-o", o.out, "File; else report.html in the folder")->option_text("FILE");
 
   auto* ready = app.add_subcommand("graphs", "Lists the ready graphs, or prints or copies one");
-  ready->add_option("graph", o.name, "Its name; else all")->option_text("NAME");
+  auto* which = ready->add_option("graph", o.name, "Its name; else all")->option_text("NAME");
   ready->add_option("-o,--out", o.out, "The copy's file, a new one; else stdout")
-      ->option_text("FILE");
+      ->option_text("FILE")
+      ->needs(which);
 
   auto* inspect = app.add_subcommand("inspect", "Says what a node takes and gives");
   inspect->add_option("type", o.name, "Type or family; else all")->option_text("TYPE");
