@@ -95,6 +95,27 @@ TEST_CASE("runs are listed with how they ended and their best figures, in any or
   CHECK(in(f, "$SLUICE runs nowhere").code == 4);
 }
 
+TEST_CASE("the time of a run that was resumed is that of all its processes") {
+  Folder f;
+  write_run(f, "a", 0.1);  // summary.json, of the last process, says 61 s
+  const std::string begin = R"({"event": "begin", "time": "2026-01-01T10:00:00Z"})"
+                            "\n",
+                    ended = R"({"event": "end", "status": "cut", "steps": 1, "wall_s": 100})"
+                            "\n",
+                    done = R"({"event": "end", "status": "done", "steps": 2, "wall_s": 61})"
+                           "\n";
+  const auto time = [&](const std::string& sessions) {
+    f.write("a/sessions.jsonl", sessions);
+    return json::parse(in(f, "$SLUICE runs --json").out)["runs"][0]["wall_s"];
+  };
+  CHECK(time(begin + done) == 61);
+  CHECK(time(begin + ended + begin + done) == 161);
+  CHECK(time(begin + begin + done) == 61);  // the first was killed
+  CHECK(time(begin + ended + begin) == 100);
+  f.write("a/live.json", R"({"steps": 2, "wall_s": 7})");
+  CHECK(time(begin + ended + begin) == 107);
+}
+
 TEST_CASE("which value is the best one is what the run decided, whatever the metric's name says") {
   TinyTraining t;
   REQUIRE(t.run("--set run.checkpoint.best=dice.mean --set run.checkpoint.mode=min --set "

@@ -161,9 +161,13 @@ Json row(const fs::path& folder, const std::string& name) {
   if (summary.is_object() && summary.contains("metrics") && summary["metrics"].is_object())
     r["metrics"] = summary["metrics"];
   if (sessions.empty()) return r;
+  double before = 0;  // of the processes before the last one; a killed one has not said its time
+  for (std::size_t i = 0; i + 1 < sessions.size(); ++i) before += number(sessions[i], "wall_s");
   r["started"] = sessions.front()["time"];
   if (sessions.front().contains("command")) r["set"] = set_of(sessions.front()["command"]);
-  if (sessions.back().contains("status")) return r;
+  const bool ended = sessions.back().contains("status");
+  if (sessions.size() > 1) r["wall_s"] = before + (ended ? number(summary, "wall_s") : 0);
+  if (ended) return r;
   // The last process has not said how it ended.
   const Json live = read_json(folder / "live.json");
   r["status"] = is_alive(live, folder / "live.json") ? "running" : "open";
@@ -171,7 +175,7 @@ Json row(const fs::path& folder, const std::string& name) {
   r["live"] = live;
   r["steps"] = whole(live, "steps");
   r["epochs"] = whole(live, "epoch");
-  r["wall_s"] = number(live, "wall_s");
+  r["wall_s"] = number(live, "wall_s") + before;
   if (const std::string metric = text(live, "metric"); !metric.empty())
     r["metrics"][metric] = {{"last", live.value("metric_last", Json())},
                             {"best", live.value("metric_best", Json())},

@@ -18,8 +18,9 @@ bool is_run(const std::filesystem::path& folder);
 
 // What became of it, from its small files alone: {"name", "title", "status", "started", "epochs",
 // "steps", "wall_s", "metrics": {NAME: {"last", "best", "mode", "best_epoch"}}, "set": {PATH:
-// TEXT}, "tags", "note", "archived"} and "live" while it runs. Status: "done", "stopped" (by its
-// rule), "cut" (interrupted), "failed", "stalled", "running", or "open": it was killed.
+// TEXT}, "tags", "note", "archived"} and "live" while it runs. "wall_s" is the time of all
+// processes that worked on it. Status: "done", "stopped" (by its rule), "cut" (interrupted),
+// "failed", "stalled", "running", or "open": it was killed.
 Json row(const std::filesystem::path& folder, const std::string& name);
 
 // Rows in the order of a column: "name", "started", "steps", "epochs", "wall_s", "status", or a
