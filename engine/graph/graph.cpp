@@ -451,12 +451,12 @@ const Spec& stop_spec() {
 const Spec& checkpoint_spec() {
   static const Spec s =
       Spec("run.checkpoint", "When the run is saved.")
-          .param("every_epochs", &RunSettings::checkpoint_every, "0: at the end only.")
+          .param("every_epochs", &RunSettings::checkpoint_every, "0: none is kept.")
           .at_least(0)
           .param("every_s", &RunSettings::checkpoint_every_s,
                  "Seconds after which checkpoints/last is written anew, behind the step under way; "
-                 "null: at the end only.")
-          .above(0)
+                 "null: 600. 0: never, so at the end and at a signal only.")
+          .at_least(0)
           .param("keep", &RunSettings::checkpoint_keep, "How many of every_epochs stay.")
           .at_least(1)
           .param("best", &RunSettings::checkpoint_best,

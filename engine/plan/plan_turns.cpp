@@ -21,7 +21,7 @@ class Turns : PlanPass {
       for (int u : plan_.turns->updaters) lone_updater(u), follower(u);
     for (std::size_t s = 0; s < plan_.streams.size(); ++s) validation(static_cast<int>(s));
     epochs();
-    if (plan_.turns && graph_.run.checkpoint_every_s) pauses();
+    if (plan_.turns && graph_.run.checkpoint_every_s.value_or(0) > 0) pauses();
   }
 
  private:

@@ -20,6 +20,7 @@
 #include "engine/session/environment.h"
 #include "engine/session/hand_over.h"
 #include "engine/session/sampler.h"
+#include "engine/session/save_interval.h"
 #include "engine/state/tensor_device.h"
 #include "engine/trace/trace_file.h"
 
@@ -404,9 +405,8 @@ void Session::judge_bad_of_all(const Turn& ended) {
 
 // Of rank 0, whose clock is everybody's.
 bool Session::is_time_to_save() const {
-  const auto& every = graph_->run.checkpoint_every_s;
-  return every && folder_ &&
-         std::chrono::steady_clock::now() - saved_at_ >= std::chrono::duration<double>(*every);
+  const std::chrono::duration<double> every(save_interval_s(graph_->run));
+  return folder_ && std::chrono::steady_clock::now() - saved_at_ >= every;
 }
 
 void Session::ask_for_pause() {

@@ -814,19 +814,18 @@ TEST_CASE("one process killed behind a checkpoint within an epoch goes on to the
   CHECK(killed > 0);
 }
 
-TEST_CASE("a checkpoint's time is more than nothing, and told where it stands") {
+TEST_CASE("a checkpoint's time that is none is told where it stands") {
   const TinyTraining t;
   const auto check = [&](const std::string& time) {
     return shell::run(t.in_folder + "$SLUICE check g.json --set '+run.checkpoint.every_s=" + time +
                       "'");
   };
-  for (const std::string bad : {"0", "-1", "nan", "1e999", "often", "[1]"}) {
+  for (const std::string bad : {"-1", "nan", "1e999", "often", "[1]"}) {
     const auto r = check(bad);
     CHECK_MESSAGE(r.code == 2, bad, "\n", r.out, r.err);
     CHECK_MESSAGE(contains(r.err, "every_s"), r.err);
   }
-  CHECK(check("null").code == 0);
-  CHECK(check("0.5").code == 0);
+  for (const std::string good : {"null", "0", "0.5"}) CHECK(check(good).code == 0);
 }
 
 namespace {

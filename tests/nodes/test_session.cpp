@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/message_listener.h"
+#include "engine/session/save_interval.h"
 #include "engine/session/session.h"
 #include "engine/state/checkpoint.h"
 #include "tests/temporary_folder.h"
@@ -93,6 +94,15 @@ struct Run {
 };
 
 }  // namespace
+
+TEST_CASE("a run is saved every ten minutes, as often as its graph says, or not before its end") {
+  RunSettings run;
+  CHECK(save_interval_s(run) == 600);
+  run.checkpoint_every_s = 2.5;
+  CHECK(save_interval_s(run) == 2.5);
+  run.checkpoint_every_s = 0;
+  CHECK(save_interval_s(run) > 1e300);
+}
 
 TEST_CASE("a resume with a part of its state gone or of another kind names the file, or goes on") {
   const Run run;
