@@ -252,7 +252,7 @@ Progress Session::progress() const {
   if (auto it = metrics_.find(p.metric); it != metrics_.end()) {
     p.metric_last = it->second.last;
     p.metric_best = it->second.best;
-    p.metric_mode = mode_of(p.metric);
+    p.metric_mode = mode_of(*graph_, p.metric);
   }
   return p;
 }
@@ -309,7 +309,7 @@ void Session::tell_measured() {
       folder_->metric_line({{"epoch", o.epoch},
                             {"step", o.step},
                             {"metric", o.name},
-                            {"mode", mode_of(o.name)},
+                            {"mode", mode_of(*graph_, o.name)},
                             {"value", o.value}});
     publish(o);
   }

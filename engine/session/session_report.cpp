@@ -9,6 +9,7 @@
 #include "engine/base/machine.h"
 #include "engine/base/version.h"
 #include "engine/base/warnings.h"
+#include "engine/graph/metric_mode.h"
 #include "engine/judge/straggler.h"
 #include "engine/judge/verdict.h"
 #include "engine/plan/device_need.h"
@@ -63,7 +64,7 @@ Json Session::summary(const Outcome& outcome) const {
   for (const auto& [name, m] : metrics_)
     metrics[name] = {{"last", m.last},
                      {"best", m.best},
-                     {"mode", mode_of(name)},
+                     {"mode", mode_of(*graph_, name)},
                      {"epoch", m.epoch},
                      {"best_epoch", m.best_epoch}};
   const auto digest = [&] {
