@@ -77,8 +77,8 @@ void Parted::hand_over(const std::string& when) {
   const int rank = ranks_->world.rank;
   ranks_->wire->put(name(when, rank), packed_state(mine));
   const std::string before = std::exchange(handed_, when);
-  // Rank 0 has read that one: it has taken steps since.
-  if (!before.empty()) ranks_->wire->remove(name(before, rank));
+  // Rank 0 has read that one, since it came here again; but at the end nobody waits for it.
+  if (!before.empty() && when != at_end) ranks_->wire->remove(name(before, rank));
 }
 
 // The node keeps its own part alone: the epoch may go on, and its end puts the parts together.

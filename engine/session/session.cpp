@@ -309,8 +309,8 @@ void Session::tell_measured() {
       folder_->metric_line({{"epoch", o.epoch},
                             {"step", o.step},
                             {"metric", o.name},
-                            {"mode", mode_of(*graph_, o.name)},
-                            {"value", o.value}});
+                            {"value", o.value},
+                            {"mode", mode_of(*graph_, o.name)}});
     publish(o);
   }
   measured_.clear();

@@ -123,7 +123,7 @@ TEST_CASE("A file that cannot be read is a diagnostic") {
   CHECK_FALSE(read_document("/tmp", diagnostics));
   CHECK(faults(diagnostics) == "SL0101 /no/such/file.json \nSL0101 /tmp \n");
   CHECK(diagnostics.all()[0].message ==
-        "cannot read /no/such/file.json: No such file or directory");
+        "cannot read /no/such/file.json: No such file or directory (no folder no in /)");
 
   const TemporaryFolder folder;
   const auto file =

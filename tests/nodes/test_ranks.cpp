@@ -193,5 +193,12 @@ TEST_CASE(
     CHECK(end.metrics.front().second == 13);
   }
   sums[0]->sum = 5;
+  parts[1]->hand_over("at/3");
+  parts[1]->hand_over(at_end);  // it is through with the run, and rank 0 may not have read yet
+  REQUIRE(wires[0].has("part/node/at/3/1"));
+  parts[0]->hand_over("at/3");
+  State late;
+  parts[0]->save(late);
+  CHECK(late.values.at("sum") == 5);
   CHECK(saved(at_end) == 5);
 }
