@@ -10,6 +10,13 @@
 
 namespace sluice {
 
+static bool decollates(const PlanNode& n) {
+  const auto& rules = n.spec->rules;
+  return n.spec->arity == Arity::expand &&
+         std::any_of(rules.begin(), rules.end(),
+                     [](const FieldRule& r) { return r.act == FieldRule::Act::decollates; });
+}
+
 static bool in_order(const PlanNode& n) {
   const Arity a = n.spec->arity;
   return n.ordered || n.gate || a == Arity::gather || a == Arity::shuffle;
@@ -28,6 +35,7 @@ Station::Station(Scheduler& scheduler, int index, Node* node, std::uint32_t firs
         return scheduler_.failed() || (plan_.is_source() ? scheduler_.cutting() : aborting());
       }),
       sequenced_(in_order(plan_)),
+      decollates_(decollates(plan_)),
       next_(Stamp::first(static_cast<std::uint32_t>(plan_.stream), first_epoch, plan_.depth_in)),
       close_epoch_(first_epoch),
       wait_since_(now_ns()) {

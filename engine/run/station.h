@@ -218,6 +218,7 @@ class Station {
   const NvtxName nvtx_;
   const std::function<bool()> stopped_;
   const bool sequenced_;
+  const bool decollates_;     // takes batches apart
   Stream* stream_ = nullptr;  // a device's lane
   bool paced_ = false;        // a training region's gate there: runs `run_ahead` steps ahead
   static constexpr int run_ahead = 2;

@@ -607,10 +607,6 @@ void Station::emit_ports(std::vector<Firing::Out>& outs, Packet base, const std:
                          Actions& actions) {
   const int ports = static_cast<int>(plan_.outs.size());
   const bool expands = plan_.spec->arity == Arity::expand;
-  const auto& rules = plan_.spec->rules;
-  const bool apart = expands && std::any_of(rules.begin(), rules.end(), [](const FieldRule& r) {
-                       return r.act == FieldRule::Act::decollates;
-                     });
   const std::uint32_t weight = base.weight;
   std::size_t most = 1;
   const char* wrong = nullptr;
@@ -632,7 +628,7 @@ void Station::emit_ports(std::vector<Firing::Out>& outs, Packet base, const std:
         const bool last = port + 1 == ports && i + 1 == most;
         Packet p = last ? std::move(base) : base;
         if (expands) p.stamp = p.stamp.child(static_cast<std::uint32_t>(i), i + 1 == most);
-        if (apart && most > 1) {
+        if (decollates_ && most > 1) {
           p.weight = weight_of_member(weight, most, i);
           p.item = Packet::no_item;  // which of the batch's items it is of, nobody knows
         }

@@ -4,10 +4,17 @@
 
 namespace sluice {
 
+static std::vector<int> trainers(const Plan& plan) {
+  std::vector<int> nodes = training_region(plan);
+  nodes.insert(nodes.end(), plan.turns->updaters.begin(), plan.turns->updaters.end());
+  return nodes;
+}
+
 Turnstile::Turnstile(const Plan& plan, std::size_t first, std::function<bool(const Turn&)> between)
     : plan_(plan),
       turns_(*plan.turns),
       sequence_(plan.sequence()),
+      trainers_(trainers(plan)),
       between_(std::move(between)),
       position_(first),
       closed_(plan.nodes.size(), 0) {
@@ -25,20 +32,14 @@ static bool is_in(const std::vector<int>& nodes, int node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
-bool Turnstile::ends(int node) const {
-  return is_in(turns_.updaters, node) || is_in(training_region(plan_), node) ||
-         is_in(turns_.sinks, node);
-}
+bool Turnstile::ends(int node) const { return is_in(trainers_, node) || is_in(turns_.sinks, node); }
 
 bool Turnstile::complete(const Turn& turn) const {
-  const auto have_closed = [&](const std::vector<int>& nodes) {
-    return std::all_of(nodes.begin(), nodes.end(), [&](int n) {
-      return plan_.nodes[n].stream != turn.stream ||
-             closed_[n] > static_cast<std::int64_t>(turn.epoch);
-    });
-  };
-  if (turn.stream != turns_.train_stream) return have_closed(turns_.sinks);
-  return have_closed(turns_.updaters) && have_closed(training_region(plan_));
+  const auto& enders = turn.stream == turns_.train_stream ? trainers_ : turns_.sinks;
+  return std::all_of(enders.begin(), enders.end(), [&](int n) {
+    return plan_.nodes[n].stream != turn.stream ||
+           closed_[n] > static_cast<std::int64_t>(turn.epoch);
+  });
 }
 
 bool Turnstile::closed(int node, std::uint32_t epoch, bool cut) {

@@ -37,6 +37,7 @@ class Turnstile {
   const Plan& plan_;
   const PlanTurns& turns_;
   const TurnOrder sequence_;
+  const std::vector<int> trainers_;  // which end a turn of training: updaters and their region
   std::function<bool(const Turn&)> between_;
   mutable std::mutex mutex_;
   std::size_t position_;

@@ -448,8 +448,7 @@ bool Session::is_best() {
   const auto it = metrics_.find(run.checkpoint_best);
   if (it == metrics_.end()) return false;
   const double value = it->second.last;
-  const std::string mode = run.checkpoint_mode.value_or(mode_of(*graph_, run.checkpoint_best));
-  if (!improves(mode, value, best_kept_)) return false;
+  if (!improves(mode_of(*graph_, run.checkpoint_best), value, best_kept_)) return false;
   best_kept_ = value;
   return true;
 }

@@ -43,7 +43,8 @@ Spec& add_case_params(Spec& s, const char* keys) {
       .choices({"mean", "sum", "mean_batch", "sum_batch", "mean_channel", "sum_channel", "none"})
       .param("get_not_nans", &Params::get_not_nans,
              "Also says how many values each metric is of: mean_not_nans, ...")
-      .param("spatial_dims", &Params::spatial_dims, "Spatial axes; one more than C is a batch.")
+      .param("spatial_dims", static_cast<std::int64_t Params::*>(&Params::spatial_dims),
+             "Spatial axes; one more than C is a batch.")
       .range(1, 3)
       .reports({"mean", "class_*", "sum", "case_*", "mean_not_nans", "sum_not_nans"})
       .takes("@keys", Form::any)

@@ -15,13 +15,10 @@ struct PairwiseDistanceMetric final : RegressionMetric<PairwiseParams> {
   static Spec spec() {
     Spec s("pairwise_distance_metric",
            "Mean distance of points to the truth's, [coordinates, points] each, as landmarks.");
-    add_value_params<Params>(s)
+    return add_value_params<Params>(s)
         .param("p", &Params::p, "The norm; 2: the Euclidean distance.")
         .above(0)
         .param("eps", &Params::eps, "Added to each difference, as in Ignite.");
-    for (ParamSpec& param : s.params)
-      if (param.name == "spatial_dims") param.fallback = 1;
-    return s;
   }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
     return (pred.to(at::kDouble) - truth.to(at::kDouble) + p.eps)
