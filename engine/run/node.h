@@ -133,6 +133,16 @@ class Firing {
   void emit_ptr(SamplePtr sample, int port = 0, std::uint64_t item = 0) {
     outs_.push_back({port, std::move(sample), item});
   }
+  // expand with one out-port: emits `n` samples, the i-th as make(i) gives it. It is called in
+  // order, behind process() and on any thread, as the next gates (a batch, a buffer) take what was
+  // made before: a list of millions is never in memory, nor what is made of it. It must not refer
+  // to what ends with process().
+  template <class Make>  // Sample(std::size_t)
+  void emit_each(std::size_t n, Make make) {
+    rest_ = {0, n, [make = std::move(make)](std::size_t i) {
+               return std::make_shared<const std::decay_t<decltype(make(i))>>(make(i));
+             }};
+  }
 
   // Says why nothing is emitted on a port; "filtered" where nothing is said. Counted by reason.
   void skip(std::string reason) { skip_reason_ = std::move(reason); }
@@ -186,6 +196,13 @@ class Firing {
     key_ = key;
     stopped_ = &stopped;
   }
+  // Of emit_each: the next ones, at most so many.
+  void emit_some(std::size_t most) {
+    for (; most > 0 && rest_.next < rest_.n; --most) emit_ptr(rest_.make(rest_.next++));
+  }
+  void emit_rest() { emit_some(rest_.n); }
+  bool has_rest() const { return rest_.next < rest_.n; }
+  void drop_rest() { rest_ = {}; }
   // `kept`: what a cache has of an item, where nobody else would read its record.
   void ask(const std::function<SamplePtr(std::uint64_t)>* kept) { kept_ = kept; }
   bool spared() const { return spared_; }
@@ -197,6 +214,7 @@ class Firing {
     skip_reason_.clear();
     logs_.clear();
     later_.clear();
+    drop_rest();
     kept_ = nullptr;
     end_epoch_ = spared_ = false;
   }
@@ -223,6 +241,10 @@ class Firing {
   const std::function<bool()>* stopped_ = nullptr;
   const std::function<SamplePtr(std::uint64_t)>* kept_ = nullptr;
   std::vector<Out> outs_;
+  struct Rest {
+    std::size_t next = 0, n = 0;
+    std::function<SamplePtr(std::size_t)> make;
+  } rest_;
   std::string skip_reason_;
   std::vector<std::pair<std::string, double>> logs_;
   std::vector<std::function<void()>> later_;

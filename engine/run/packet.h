@@ -36,6 +36,7 @@ struct Packet {
   std::uint64_t item = 0;    // the source's number for the data; no_item where it gave none
   std::uint64_t count = 0;   // epoch_end: packets sent; stream_end: epochs sent
   Credit credit;             // declared before the sample, so that it goes home after it
+  Credit untaken;            // up to the next gate: its maker waits for it (Firing::emit_each)
   SamplePtr sample;
   const std::string* reason = nullptr;  // skip: interned, lives as long as the process
   std::shared_ptr<const std::vector<Hit>> hits;

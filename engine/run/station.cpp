@@ -193,8 +193,22 @@ void Station::pump(Actions& actions) {
       ready_.pop_front();
     }
   }
+  go_on_with_lists(actions);
   if (!plan_.is_source()) close_epochs(actions);
   note_waiting();
+}
+
+// Those whose readers have taken a piece; all where the run is being cut. They stand in no limit's
+// way: what is to be taken first may be of a packet that has not fired yet.
+void Station::go_on_with_lists(Actions& actions) {
+  const auto waits = [&](Job* job) {
+    job->list->piece = job->list->window->try_take();
+    if (!job->list->piece && !cutting()) return true;
+    ++running_;
+    actions.push_back({Action::Kind::launch, this, 0, {}, job});
+    return false;
+  };
+  parked_.erase(std::stable_partition(parked_.begin(), parked_.end(), waits), parked_.end());
 }
 
 bool Station::turn_open(std::uint32_t e) const {
@@ -259,6 +273,9 @@ bool Station::admit(Slot& slot, Fate f, Actions& actions) {
     ++e.consumed;
     ++e.fired;
     ++ledger.members;
+    for (Packet& p : slot.in)
+      if (p.untaken)
+        actions.push_back({Action::Kind::drop, this, 0, Packet{.untaken = std::move(p.untaken)}});
     group_.push_back({slot.stamp, std::move(slot.in), slot.have});
     if (arity == Arity::shuffle) shuffle_out(actions, false);
     return true;
@@ -469,6 +486,7 @@ void Station::settle(Slot slot, Fate f, Actions& actions) {
     ++ledger.passed;
     counters.passed.fetch_add(1, std::memory_order_relaxed);
     Packet out = first;
+    if (plan_.gate) out.untaken.reset();
     out.credit = f == Fate::stored ? first.credit : credit;
     if (f == Fate::stored) {
       out.sample = first.hit(index_)->entry.sample;
@@ -592,7 +610,7 @@ void Station::note_waiting() {
   if (!done_ && running_ == 0) {
     auto it = inbox_.find(next_);
     const bool has =
-        plan_.is_source() || !ready_.empty() ||
+        plan_.is_source() || !ready_.empty() || !parked_.empty() ||
         (it != inbox_.end() && it->second.have == static_cast<int>(plan_.inputs.size())) ||
         is_whole();
     wait = has ? Wait::credit : Wait::input;
@@ -668,6 +686,8 @@ std::string Station::waiting_for() const {
     if (e.flying) s += ", " + std::to_string(e.flying) + " running";
   }
   s += bodies_at_work(plan_);
+  if (!parked_.empty())
+    s += ", " + std::to_string(parked_.size()) + " of its lists wait for the next node";
   if (retiring_) s += ", " + std::to_string(retiring_) + " of its firings wait for the device";
   if (awaiting_) s += ", " + std::to_string(awaiting_) + " of its samples wait for the device";
   for (const auto& [stamp, slot] : inbox_) {
@@ -690,12 +710,15 @@ void Station::clear() {
   std::map<Stamp, Slot> inbox;
   std::deque<Slot> ready;
   std::vector<Slot> group;
+  std::vector<Job*> parked;
   {
     std::lock_guard lock(*mutex_);
+    parked.swap(parked_);
     inbox.swap(inbox_);
     ready.swap(ready_);
     group.swap(group_);
   }
+  for (Job* job : parked) delete job;
 }
 
 }  // namespace sluice

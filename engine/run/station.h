@@ -13,6 +13,9 @@
 //    credit too, and updaters fire for them, so that a step is over on all ranks alike;
 //  - an epoch is closed when every port brought its marker, they agree, and as many packets have
 //    been dealt with; then, and in epoch order, its own marker goes out;
+//  - a list that a body leaves to be made (Firing::emit_each) goes on, some samples at a time, in
+//    firings of their own, when its readers have begun with those before; a cut ends it with a
+//    Skip;
 //  - what a firing queued on a device counts as flying until the device has done it, so flushes,
 //    epochs' ends and turns come after it; a host's lane gets a sample only when it is done.
 #pragma once
@@ -47,8 +50,15 @@ namespace sluice {
 struct Job {
   enum class Kind { fire, flush } kind = Kind::fire;
   Stamp stamp;
-  std::vector<std::vector<Packet>> inputs;       // by input; several packets for a gather
-  Credit credit;                                 // of the segment that begins here
+  std::vector<std::vector<Packet>> inputs;  // by input; several packets for a gather
+  Credit credit;                            // of the segment that begins here
+  struct List {                             // what Firing::emit_each leaves
+    Packet packet;                          // what each of its packets carries
+    std::shared_ptr<CreditPool> window;     // of the pieces that wait to be taken
+    Credit piece;                           // of the one that is made now
+    std::uint32_t sent = 0;
+  };
+  std::unique_ptr<List> list;
   std::shared_ptr<const std::vector<Hit>> hits;  // a source's look-ups
   bool asked = false;                            // they are done
   bool looks = false;                            // and the source went on meanwhile
@@ -118,6 +128,12 @@ class Station {
     Job* job = nullptr;
   };
   using Actions = std::vector<Action>;
+  // Of an expand node's firing: the number of the first packet to send, and whether the last of all
+  // is among them.
+  struct Children {
+    std::uint32_t first = 0;
+    bool last = true;
+  };
   enum class Fate { fire, skip, discard, pass, stored, replay };
 
   // station.cpp: what may happen now
@@ -127,6 +143,7 @@ class Station {
   void place(const Stamp& stamp, std::span<Packet> in, Actions& actions);
   void pump(Actions& actions);
   bool admit_next(Actions& actions);
+  void go_on_with_lists(Actions& actions);
   bool pause(Actions& actions);
   bool admit(Slot& slot, Fate fate, Actions& actions);
   Fate fate(std::span<const Packet> in, bool cut) const;
@@ -161,7 +178,7 @@ class Station {
   bool aborting() const { return plan_.aborts && scheduler_.cutting(); }
 
   // station_fire.cpp: bodies and what they emitted
-  void fire(Job& job, Actions& actions);
+  bool fire(Job& job, Actions& actions);  // true: the job waits in parked_
   void look_up(Job& job);
   SamplePtr kept(Job& job, std::uint64_t item);
   const std::string* attempt(Job& job, std::int64_t start);
@@ -189,7 +206,7 @@ class Station {
   bool urgent() const { return plan_.gate && plan_.lane == LaneKind::compute; }
   void emit_source(Job& job, const std::string* skip, Actions& actions);
   void emit_ports(std::vector<Firing::Out>& outs, Packet base, const std::string* reason,
-                  Actions& actions);
+                  Actions& actions, const Children& children = {});
   void finish(const Job& job);
   void over(const Job& job);
 
@@ -235,6 +252,7 @@ class Station {
   std::mutex* mutex_ = &own_mutex_;
   std::map<Stamp, Slot> inbox_;  // joins in the making; sequenced: also complete slots
   std::deque<Slot> ready_;       // not sequenced: may fire in any order
+  std::vector<Job*> parked_;     // their lists go on when what was made of them is taken
   Stamp next_;                   // sequenced: the stamp to admit
   std::vector<Slot> group_;      // gather: members so far; shuffle: the window
   std::uint64_t ordinal_ = 0;    // gather, shuffle: the next index of this epoch; source: too

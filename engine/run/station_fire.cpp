@@ -92,6 +92,7 @@ void Job::let_go() {
   kept.clear();
   entry.reset();
   mark.reset();
+  list.reset();
   credit.reset();
   asked = looks = false;
 }
@@ -111,6 +112,7 @@ std::int64_t Station::moment() {
 
 void Station::run(Job* job) noexcept {
   Actions actions = fresh();
+  bool parked = false;  // then another thread may have it already
   if (urgent()) --scheduler_.urgent_;
   if (scheduler_.halted()) {
     std::lock_guard lock(*mutex_);
@@ -118,12 +120,9 @@ void Station::run(Job* job) noexcept {
   } else if (job->kind == Job::Kind::flush) {
     run_flush(*job, actions);
   } else {
-    fire(*job, actions);
+    parked = fire(*job, actions);
   }
-  if (job->mark)
-    retire(job);
-  else
-    Job::recycle(job);  // the inputs and their credits go home, outside the lock
+  if (!parked) job->mark ? retire(job) : Job::recycle(job);  // credits go home outside the lock
   perform(std::move(actions));
 }
 
@@ -251,7 +250,12 @@ bool Station::body(Firing& firing, std::int64_t start, Cause& why) {
       [&] {
         NvtxRange range(nvtx_);
         const AtWork body(plan_, &firing, start);
-        node_->process(firing);
+        if (!firing.has_rest()) node_->process(firing);
+        // On a device's lane all at once: what a piece is made from may be let go of behind it.
+        if (stream_)
+          firing.emit_rest();
+        else
+          firing.emit_some(static_cast<std::size_t>(scheduler_.options_.ahead));
       },
       why);
   the_body = outer;
@@ -442,12 +446,15 @@ void Station::look_up(Job& job) {
   });
 }
 
-void Station::fire(Job& job, Actions& actions) {
-  job.firing.begin(job.stamp, key_, stopped_);
+bool Station::fire(Job& job, Actions& actions) {
+  if (plan_.gate || plan_.spec->arity != Arity::one_to_one)
+    for (auto& input : job.inputs)
+      for (Packet& p : input) p.untaken.reset();
+  if (!job.list) job.firing.begin(job.stamp, key_, stopped_);
   job.firing.on(stream_);
   if (pool && plan_.spec->outs.empty()) held_credit = scheduler_.held(job.credit);
   if (stream_) await_inputs(job);
-  fill(job.firing.inputs(), plan_, job);
+  if (!job.list) fill(job.firing.inputs(), plan_, job);
   std::function<SamplePtr(std::uint64_t)> ask;
   if (!plan_.spared_by.empty() && !reads_) {
     ask = [this, &job](std::uint64_t item) { return kept(job, item); };
@@ -468,14 +475,23 @@ void Station::fire(Job& job, Actions& actions) {
 
   std::lock_guard lock(*mutex_);
   for (Station* s = this; s != at; s = s->chained_) s->count_chained(job);
-  finish(job);
+  if (skip || scheduler_.failed()) job.firing.drop_rest();
+  const bool unfinished = job.firing.has_rest();
+  if (unfinished) {
+    --running_;
+    ++scheduler_.progress_;
+  } else {
+    finish(job);
+  }
   if (!scheduler_.failed()) {
     if (plan_.is_source())
       emit_source(job, skip, actions);
     else
       at->emit(job, skip, actions);
   }
+  if (unfinished) parked_.push_back(&job);
   pump(actions);
+  return unfinished;
 }
 
 // ---- chains -------------------------------------------------------------------------------------
@@ -569,6 +585,7 @@ Packet Station::carried(Job& job) const {
   for (auto& port : job.inputs)
     for (Packet& p : port) {
       if (!base.hits && plan_.feeds_cache) base.hits = std::move(p.hits);
+      base.untaken = join(base.untaken, p.untaken);
       if (!plan_.gate)
         base.credit = base.credit ? join(base.credit, p.credit) : std::move(p.credit);
     }
@@ -581,18 +598,32 @@ Packet Station::carried(Job& job) const {
 }
 
 void Station::emit(Job& job, const std::string* skip, Actions& actions) {
-  Packet base = carried(job);
+  auto& outs = job.firing.outs();
+  const bool last = !job.firing.has_rest();
+  if (!last && !job.list)
+    job.list = std::make_unique<Job::List>(carried(job),
+                                           std::make_shared<CreditPool>(2, [this] { kick(); }));
+  Packet base = job.list ? job.list->packet : carried(job);
+  Children children{0, last};
+  if (job.list) {
+    base.untaken = job.list->sent ? std::move(job.list->piece) : job.list->window->try_take();
+    children.first = job.list->sent;
+    job.list->sent += static_cast<std::uint32_t>(outs.size());
+  }
   if (skip == reasons::discarded) epoch(job.stamp.epoch).cut = true;
   if (skip) {
     if (!is_hole(job.inputs.front().front())) ledger.lost[*skip] += base.weight;
     if (plan_.spec->arity != Arity::gather) ++ledger.skipped[*skip];  // else: of other packets
-  } else {
+  } else if (last) {
     ++ledger.fired;
     if (plan_.is_sink()) ledger.delivered += base.weight;
   }
   const std::string& said = job.firing.skip_reason();
   if (!skip) skip = said.empty() ? reasons::filtered : intern_reason(said);
-  emit_ports(job.firing.outs(), std::move(base), skip, actions);
+  emit_ports(outs, std::move(base), skip, actions, children);
+  if (last) return;
+  outs.clear();
+  job.firing.logs().clear();  // told
 }
 
 // How many samples the i-th member of a batch stands for: one, where it was batched from as many.
@@ -604,7 +635,7 @@ static std::uint32_t weight_of_member(std::uint32_t batch, std::size_t members, 
 // Sends what was emitted on each port; a port with nothing gets a Skip, so that every edge
 // carries every stamp.
 void Station::emit_ports(std::vector<Firing::Out>& outs, Packet base, const std::string* reason,
-                         Actions& actions) {
+                         Actions& actions, const Children& children) {
   const int ports = static_cast<int>(plan_.outs.size());
   const bool expands = plan_.spec->arity == Arity::expand;
   const std::uint32_t weight = base.weight;
@@ -627,7 +658,9 @@ void Station::emit_ports(std::vector<Firing::Out>& outs, Packet base, const std:
       for (std::size_t i = 0; i < most; ++i) {
         const bool last = port + 1 == ports && i + 1 == most;
         Packet p = last ? std::move(base) : base;
-        if (expands) p.stamp = p.stamp.child(static_cast<std::uint32_t>(i), i + 1 == most);
+        if (expands)
+          p.stamp = p.stamp.child(children.first + static_cast<std::uint32_t>(i),
+                                  children.last && i + 1 == most);
         if (decollates_ && most > 1) {
           p.weight = weight_of_member(weight, most, i);
           p.item = Packet::no_item;  // which of the batch's items it is of, nobody knows
@@ -696,6 +729,7 @@ void Station::act(Action& a) {
   }
   a.packet.sample.reset();  // in this order: the credit goes home last
   a.packet.hits.reset();
+  a.packet.untaken.reset();
   a.packet.credit.reset();
 }
 

@@ -39,6 +39,7 @@ double Captured::rate(int threads, double seconds, const std::function<void()>& 
       Firing firing(in.stamp, 0, in.ports, stopped);
       try {
         node_->process(firing);
+        for (; firing.has_rest(); firing.outs().clear()) firing.emit_some(64);
       } catch (const std::exception&) {
         failed = true;  // a sample that was quarantined in the run fails here too
       }

@@ -80,6 +80,7 @@ class Driver {
     const std::function<bool()> stopped = [] { return false; };
     Firing firing(stamp, key_, std::move(ports), stopped);
     node_->process(firing);
+    firing.emit_rest();
     return {std::move(firing.outs()), firing.skip_reason(), firing.epoch_ended(),
             std::move(firing.logs())};
   }

@@ -1,11 +1,12 @@
 // slide_grid: every place of a slide; the lists of MONAI's SlidingPatchWSIDataset and
 // MaskedPatchWSIDataset.
 //
-// Its samples hold places and no pixels. A `buffer` between it and read_region bounds how many
-// regions are read ahead.
+// Its samples hold places and no pixels, and are made as the next gate takes them: a `batch` or a
+// `buffer` behind read_region, of which so many regions are read ahead.
 #include <ATen/Functions.h>
 
 #include <cmath>
+#include <functional>
 
 #include "kernels/image/tissue.h"
 #include "nodes/slide_params.h"
@@ -78,29 +79,35 @@ struct SlideGrid final : Node {
     const Sample& in = f.in();
     const auto slide = reader_->open(slide_path(in, p.key));
     const SlideLevel& mask_level = slide->level(p.mask_level);
-    const Places places = p.mask == "none" ? of_grid(*slide) : of_mask(*slide, tissue(in, *slide));
-    const std::int64_t n = places.locations.size(0);
-    const auto meta = with_path({}, slide->path()).meta;
-    const Field size(at::tensor({mask_level.rows, mask_level.columns}, at::kLong), meta),
-        count(at::scalar_tensor(n, at::kLong), meta);
+    Places places = p.mask == "none" ? of_grid(*slide) : of_mask(*slide, tissue(in, *slide));
+    const auto n = places.count;
     if (n == 0) return f.skip("no place for a patch");
-    for (std::int64_t i = 0; i < n && !f.stopped(); ++i) {
-      Sample out = in;
-      const at::Tensor location = places.locations[i];
-      out.name += "_" + std::to_string(location[0].item<std::int64_t>()) + "_" +
-                  std::to_string(location[1].item<std::int64_t>());
-      out.set("location", Field(location, meta));
-      out.set("mask_location", Field(places.mask_locations[i], meta));
-      out.set("mask_size", size);
-      out.set("num_patches", count);
-      f.emit(std::move(out));
-    }
+    Sample each = in;
+    const auto meta = with_path({}, slide->path()).meta;
+    each.set("mask_size", Field(pair({mask_level.rows, mask_level.columns}), meta));
+    each.set("num_patches",
+             Field(at::scalar_tensor(static_cast<std::int64_t>(n), at::kLong), meta));
+    f.emit_each(n, [each = std::move(each), meta, place = std::move(places.place)](std::size_t i) {
+      const Place at = place(i);
+      Sample out = each;
+      out.name += "_" + std::to_string(at.location[0]) + "_" + std::to_string(at.location[1]);
+      out.set("location", Field(pair(at.location), meta));
+      out.set("mask_location", Field(pair(at.on_mask), meta));
+      return out;
+    });
   }
 
  private:
-  struct Places {
-    at::Tensor locations, mask_locations;  // [n, 2]
+  using Pair = std::array<std::int64_t, 2>;  // row and column
+  struct Place {
+    Pair location{}, on_mask{};
   };
+  struct Places {  // asked for one after the other: no list of them is made
+    std::size_t count = 0;
+    std::function<Place(std::size_t)> place;
+  };
+
+  static at::Tensor pair(const Pair& of) { return at::tensor(at::IntArrayRef(of), at::kLong); }
 
   // The extents of a patch in pixels of level 0.
   std::array<double, 2> patch_size(const Slide& slide) const {
@@ -112,40 +119,47 @@ struct SlideGrid final : Node {
   // MONAI's iter_patch_position without padding; numpy and Python round half to even.
   Places of_grid(const Slide& slide) const {
     const auto size = patch_size(slide);
-    const std::array<std::int64_t, 2> extents{slide.levels()[0].rows, slide.levels()[0].columns};
-    std::array<std::vector<std::int64_t>, 2> at;
+    const Pair extents{slide.levels()[0].rows, slide.levels()[0].columns};
+    Pair first, step, n;
     for (std::size_t d = 0; d < 2; ++d) {
       const double patch = std::min(size[d], static_cast<double>(extents[d]));
+      first[d] = per_key(p.offset, d);
+      step[d] = std::llrint(patch * (1 - per_key(p.overlap, d)));
+      if (step[d] < 1) throw Error(Exit::usage, "overlap leaves no step between patches");
       const std::int64_t end = extents[d] - std::llrint(patch) + 1;
-      const std::int64_t step = std::llrint(patch * (1 - per_key(p.overlap, d)));
-      if (step < 1) throw Error(Exit::usage, "overlap leaves no step between patches");
-      for (std::int64_t x = per_key(p.offset, d); x < end; x += step) at[d].push_back(x);
+      n[d] = std::max<std::int64_t>(0, (end - first[d] + step[d] - 1) / step[d]);
     }
     const double ratio = slide.level(p.mask_level).downsample;
-    const std::array<std::int64_t, 2> map{slide.level(p.mask_level).rows,
-                                          slide.level(p.mask_level).columns};
-    std::vector<std::int64_t> places, masks;
-    for (const std::int64_t y : at[0])
-      for (const std::int64_t x : at[1]) {
-        places.insert(places.end(), {y, x});
-        const std::array<std::int64_t, 2> corner{y, x};
-        for (std::size_t d = 0; d < 2; ++d)  // the middle of a small patch may round to the edge
-          masks.push_back(std::min<std::int64_t>(
-              std::llrint((static_cast<double>(corner[d]) + std::floor(size[d] / 2)) / ratio),
-              map[d] - 1));
-      }
-    return {at::tensor(places, at::kLong).view({-1, 2}),
-            at::tensor(masks, at::kLong).view({-1, 2})};
+    const Pair map{slide.level(p.mask_level).rows, slide.level(p.mask_level).columns};
+    return {static_cast<std::size_t>(n[0] * n[1]), [=](std::size_t i) {
+              const auto at = static_cast<std::int64_t>(i);
+              Place place{{first[0] + at / n[1] * step[0], first[1] + at % n[1] * step[1]}, {}};
+              for (std::size_t d = 0; d < 2; ++d) {  // a small patch's middle may round to the edge
+                const double middle =
+                    static_cast<double>(place.location[d]) + std::floor(size[d] / 2);
+                place.on_mask[d] = std::min<std::int64_t>(std::llrint(middle / ratio), map[d] - 1);
+              }
+              return place;
+            }};
   }
 
-  Places of_mask(const Slide& slide, const at::Tensor& mask) const {
+  // `mask` [rows, columns], bool.
+  Places of_mask(const Slide& slide, at::Tensor mask) const {
     const auto size = patch_size(slide);
     const double ratio = slide.level(p.mask_level).downsample;
-    const at::Tensor masks = mask.nonzero();
-    const at::Tensor middle = (masks.to(at::kDouble) + 0.5) * ratio;
-    const at::Tensor half =
-        at::tensor({std::floor(size[0] / 2), std::floor(size[1] / 2)}, at::kDouble);
-    return {(middle - half).round().to(at::kLong), masks};
+    mask = mask.to(at::kBool).contiguous();
+    const auto count = static_cast<std::size_t>(mask.sum().item<std::int64_t>());
+    return {count, [=, next = std::int64_t{0}](std::size_t) mutable {
+              const bool* pixel = mask.const_data_ptr<bool>();
+              while (!pixel[next]) ++next;
+              Place place{{}, {next / mask.size(1), next % mask.size(1)}};
+              ++next;
+              for (std::size_t d = 0; d < 2; ++d)
+                place.location[d] =
+                    std::llrint((static_cast<double>(place.on_mask[d]) + 0.5) * ratio -
+                                std::floor(size[d] / 2));
+              return place;
+            }};
   }
 
   at::Tensor tissue(const Sample& in, const Slide& slide) {

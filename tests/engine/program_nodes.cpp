@@ -374,6 +374,13 @@ Made Trial::make(int i, const Stamp& stamp, Random draws,
 void Trial::emit(int i, Firing& f, const Made& made) {
   const Item& n = p_.nodes[static_cast<std::size_t>(i)];
   Meter* meter = meter_of(i);
+  if (n.lists && n.outs == 1 && n.filter == 0) {
+    std::vector<Value> all;
+    for (const auto& child : made.children) all.push_back(child.front().value());
+    return f.emit_each(all.size(), [all, meter](std::size_t c) {
+      return Sample(all[c].value, all[c].members, meter);
+    });
+  }
   for (const auto& child : made.children) {
     if (n.asks_stopped && f.stopped()) return;
     for (int port = 0; port < n.outs; ++port) {
@@ -399,6 +406,7 @@ void Trial::run() {
   RunOptions o;
   o.threads = setup_.threads;
   o.io_threads = 2;
+  o.ahead = 1 + static_cast<int>(draw(77) % 3);
   o.background = false;
   o.watchdog_s = 30;
   o.resume = setup_.resume;

@@ -162,6 +162,7 @@ class Generator {
     if (open_[o].depth >= 3 || open_[o].children * n.size > 8) return map(o);
     traits(n);
     n.varies = chance(50);
+    n.lists = chance(50);
     const int size = n.size;
     add(std::move(n), o, true, false);
     for (Open& m : made_) m.children *= size, ++m.depth;
@@ -351,10 +352,10 @@ std::string describe(const Program& p) {
          (n.drop_last ? " drop_last" : "") + (n.bad ? " bad" : "") +
          (n.says_size ? " says_size" : "") + (n.spares ? " spares" : "") +
          (n.items ? " items " + std::to_string(n.items) : "") +
-         (n.asks_stopped ? " asks_stopped" : "") + (n.optional ? " optional" : "") +
-         (n.holds ? " holds" : "") + " filter " + std::to_string(n.filter) + " lane " +
-         std::to_string(n.lane) + " limit " + std::to_string(n.limit) +
-         (n.net >= 0 ? " net " + std::to_string(n.net) : "") +
+         (n.asks_stopped ? " asks_stopped" : "") + (n.lists ? " lists" : "") +
+         (n.optional ? " optional" : "") + (n.holds ? " holds" : "") + " filter " +
+         std::to_string(n.filter) + " lane " + std::to_string(n.lane) + " limit " +
+         std::to_string(n.limit) + (n.net >= 0 ? " net " + std::to_string(n.net) : "") +
          (n.after >= 0 ? " after, every " + std::to_string(n.every) : "") + "\n";
   }
   return s;

@@ -38,6 +38,7 @@ struct Item {
   std::uint64_t salt = 0;     // of its hash
   int size = 1;               // source: samples; expand: n; batch: B; shuffle: the window
   bool varies = false;        // expand: 0 to n children
+  bool lists = false;         // expand: they are made as they are taken
   bool drop_last = false;     // batch
   bool random = false;        // mixes in its draws
   bool ordered = false;       // mixes in a state, which flush() tells and resets

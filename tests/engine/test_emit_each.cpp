@@ -1,0 +1,137 @@
+// Lists that a 1:n node leaves to be made (Firing::emit_each): as long as they may be, only what
+// the next gates are about to take is there.
+#include <doctest.h>
+
+#include "tests/engine/toy.h"
+
+using namespace sluice;
+using namespace sluice::toy;
+
+namespace {
+
+constexpr int ahead = 4;
+
+RunOptions options() {
+  RunOptions o;
+  o.ahead = ahead;
+  return o;
+}
+
+// n children of each of three samples, the i-th of sample s with the value 100000 s + i.
+struct Listed : Builder {
+  Meter meter;
+  int list = 0;
+  explicit Listed(std::size_t n) {
+    const int s = source("s", 3);
+    list = add("list", expand_spec(),
+               [this, n](Firing& f) {
+                 f.emit_each(n, [this, from = f.in().value * 100000](std::size_t i) {
+                   return Sample(from + i, {}, &meter);
+                 });
+               },
+               {{s, 0}}, {{"n", 1}});
+  }
+};
+
+struct Keeps final : RunEvents {
+  std::vector<Quarantined> bad;
+  void quarantined(const Quarantined& q) override { bad.push_back(q); }
+};
+
+}  // namespace
+
+TEST_CASE("a list is made as the next gate takes it, in order, and never lies there whole") {
+  for (const int threads : {1, 2, 8})
+    for (const bool joined : {false, true}) {
+      CAPTURE(threads);
+      Listed b(5000);
+      std::vector<std::uint64_t> got;
+      const auto slow = [](Firing& f) {
+        if (f.in().value % 64 == 0) nap(50);
+        f.emit_ptr(f.ptr());
+      };
+      int last = b.add("l", plain("l"), slow, {{b.list, 0}});
+      if (joined) {
+        const int r = b.add("r", buffer_spec(), slow, {{b.list, 0}}, {{"n", 2}});
+        last =
+            b.add("j", Spec("j", "").in("a").in("b").out("sample"), forward, {{last, 0}, {r, 0}});
+      }
+      const int batch =
+          b.add("batch", batch_spec(), join_members, {{last, 0}}, {{"size", 7}, {"n", 1}});
+      b.add("k", sink("k"),
+            [&](Firing& f) { got.insert(got.end(), f.in().members.begin(), f.in().members.end()); },
+            {{batch, 0}});
+      const Outcome o = run(b, threads, nullptr, options());
+      CHECK(o.status == Outcome::Status::done);
+      REQUIRE(got.size() == 15000);
+      for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == i / 5000 * 100000 + i % 5000);
+      // Two pieces of each source sample in flight (2 credits), what is batched, and what the
+      // buffer holds.
+      CHECK(b.meter.most <= 3 * 2 * ahead + 2 * 7 + 2);
+      CHECK(b.meter.live == 0);
+    }
+}
+
+TEST_CASE("a list of an item that is made whole counts as one firing, an empty one as filtered") {
+  Listed b(9), none(0);
+  std::uint64_t sum = 0;
+  for (Listed* one : {&b, &none}) {
+    one->add("k", sink("k"), [&](Firing& f) { sum += f.in().value; }, {{one->list, 0}});
+    CHECK(run(*one, 2, nullptr, options()).status == Outcome::Status::done);
+  }
+  CHECK(sum == 9 * 300000 + 3 * 36);
+}
+
+TEST_CASE("a sample of a list that cannot be made ends the list, and the run goes on") {
+  Builder b;
+  const int s = b.source("s", 4);
+  const int list = b.add("list", expand_spec(),
+                         [](Firing& f) {
+                           f.emit_each(20, [v = f.in().value](std::size_t i) {
+                             if (v == 2 && i == 11) throw DataError("cannot be made");
+                             return Sample(v * 100 + i);
+                           });
+                         },
+                         {{s, 0}}, {{"n", 1}});
+  b.graph.nodes[static_cast<std::size_t>(list)].on_error = OnError::quarantine;
+  b.graph.run.max_bad = 10;
+  std::vector<std::uint64_t> got;
+  b.add("k", sink("k"), [&](Firing& f) { got.push_back(f.in().value); }, {{list, 0}});
+  Keeps events;
+  CHECK(run(b, 2, &events, options()).status == Outcome::Status::done);
+  REQUIRE(events.bad.size() == 1);
+  CHECK(events.bad.front().message == "cannot be made");
+  CHECK(events.bad.front().item == "2");
+  // What came before in the same piece is not sent: 8 of the third list.
+  CHECK(got.size() == 3 * 20 + 8);
+  CHECK(Sample::live == 0);
+}
+
+TEST_CASE("a cut ends a list: what was not taken is discarded and counted") {
+  for (const int threads : {1, 2, 8}) {
+    Listed b(1'000'000);
+    std::atomic<int> taken{0};
+    Scheduler* running = nullptr;
+    const int buffer = b.add("buffer", buffer_spec(), forward, {{b.list, 0}}, {{"n", 2}});
+    b.add("k", sink("k"),
+          [&](Firing&) {
+            if (++taken == 50) running->stop();
+          },
+          {{buffer, 0}});
+    REQUIRE(b.plan(threads));
+    RunEvents events;
+    RunOptions o = options();
+    o.threads = threads;
+    Scheduler scheduler(*b.made, b.pointers(), o, events);
+    running = &scheduler;
+    CHECK(scheduler.run().status == Outcome::Status::cut);
+    CHECK(taken < 1000);
+    const Ledger& list = scheduler.ledger(b.list);
+    std::uint64_t skipped = 0;
+    for (const auto& [reason, n] : list.skipped) skipped += n;
+    CHECK(list.in == list.fired + skipped);
+    CHECK(list.skipped.count("discarded") == 1);
+    for (int i = 0; i < 4; ++i) CHECK(scheduler.credits_out(i) == 0);
+    CHECK(b.meter.live == 0);
+  }
+}
