@@ -131,8 +131,8 @@ class Station {
   // Of an expand node's firing: the number of the first packet to send, and whether the last of all
   // is among them.
   struct Children {
-    std::uint32_t first = 0;
-    bool last = true;
+    std::uint32_t first;
+    bool last;
   };
   enum class Fate { fire, skip, discard, pass, stored, replay };
 
@@ -206,7 +206,7 @@ class Station {
   bool urgent() const { return plan_.gate && plan_.lane == LaneKind::compute; }
   void emit_source(Job& job, const std::string* skip, Actions& actions);
   void emit_ports(std::vector<Firing::Out>& outs, Packet base, const std::string* reason,
-                  Actions& actions, const Children& children = {});
+                  Actions& actions, const Children& children);
   void finish(const Job& job);
   void over(const Job& job);
 

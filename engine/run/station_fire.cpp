@@ -570,7 +570,7 @@ void Station::emit_source(Job& job, const std::string* skip, Actions& actions) {
     ++ledger.fired;
     if (plan_.is_sink()) ++ledger.delivered;
   }
-  emit_ports(firing.outs(), std::move(base), skip ? skip : reasons::filtered, actions);
+  emit_ports(firing.outs(), std::move(base), skip ? skip : reasons::filtered, actions, {0, true});
   ledger.emitted += skip != reasons::elsewhere;  // counted where it is computed
   if (!job.looks) ++ordinal_;
 }
@@ -676,7 +676,7 @@ void Station::emit_ports(std::vector<Firing::Out>& outs, Packet base, const std:
       }
     }
   }
-  if (base.credit || base.hits)  // not moved from: dropped outside the lock
+  if (base.credit || base.untaken || base.hits)  // not moved from: dropped outside the lock
     actions.push_back({Action::Kind::drop, this, 0, std::move(base)});
 }
 

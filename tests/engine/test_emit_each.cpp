@@ -1,6 +1,6 @@
 // Lists that a 1:n node leaves to be made (Firing::emit_each): as long as they may be, only what
 // the next gates are about to take is there.
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include "tests/engine/toy.h"
 
