@@ -137,11 +137,9 @@ class Firing {
   // order, behind process() and on any thread, as the next gates (a batch, a buffer) take what was
   // made before: a list of millions is never in memory, nor what is made of it. It must not refer
   // to what ends with process().
-  template <class Make>  // Sample(std::size_t)
+  template <class Make>  // SamplePtr(std::size_t)
   void emit_each(std::size_t n, Make make) {
-    rest_ = {0, n, [make = std::move(make)](std::size_t i) {
-               return std::make_shared<const std::decay_t<decltype(make(i))>>(make(i));
-             }};
+    rest_ = {0, n, std::move(make)};
   }
 
   // Says why nothing is emitted on a port; "filtered" where nothing is said. Counted by reason.

@@ -23,7 +23,7 @@ struct RepeatSample final : Node {
   }
 
   void process(Firing& f) override {
-    for (std::int64_t i = 0; i < p.times; ++i) f.emit_ptr(f.ptr());
+    f.emit_each(static_cast<std::size_t>(p.times), [same = f.ptr()](std::size_t) { return same; });
   }
 };
 

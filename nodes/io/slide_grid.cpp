@@ -93,7 +93,7 @@ struct SlideGrid final : Node {
       out.name += "_" + std::to_string(at.location[0]) + "_" + std::to_string(at.location[1]);
       out.set("location", Field(pair(at.location), meta));
       out.set("mask_location", Field(pair(at.on_mask), meta));
-      return out;
+      return std::make_shared<const Sample>(std::move(out));
     });
   }
 

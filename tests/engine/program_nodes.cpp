@@ -378,7 +378,7 @@ void Trial::emit(int i, Firing& f, const Made& made) {
     std::vector<Value> all;
     for (const auto& child : made.children) all.push_back(child.front().value());
     return f.emit_each(all.size(), [all, meter](std::size_t c) {
-      return Sample(all[c].value, all[c].members, meter);
+      return std::make_shared<const Sample>(all[c].value, all[c].members, meter);
     });
   }
   for (const auto& child : made.children) {

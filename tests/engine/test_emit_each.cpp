@@ -26,7 +26,8 @@ struct Listed : Builder {
     list = add("list", expand_spec(),
                [this, n](Firing& f) {
                  f.emit_each(n, [this, from = f.in().value * 100000](std::size_t i) {
-                   return Sample(from + i, {}, &meter);
+                   return std::make_shared<const Sample>(from + i, std::vector<std::uint64_t>{},
+                                                         &meter);
                  });
                },
                {{s, 0}}, {{"n", 1}});
@@ -52,7 +53,7 @@ TEST_CASE("a list is made as the next gate takes it, in order, and never lies th
       };
       int last = b.add("l", plain("l"), slow, {{b.list, 0}});
       if (joined) {
-        const int r = b.add("r", buffer_spec(), slow, {{b.list, 0}}, {{"n", 2}});
+        const int r = b.add("r", buffer_spec(), slow, {{b.list, 0}}, {{"n", 8}});
         last =
             b.add("j", Spec("j", "").in("a").in("b").out("sample"), forward, {{last, 0}, {r, 0}});
       }
@@ -67,7 +68,7 @@ TEST_CASE("a list is made as the next gate takes it, in order, and never lies th
       for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == i / 5000 * 100000 + i % 5000);
       // Two pieces of each source sample in flight (2 credits), what is batched, and what the
       // buffer holds.
-      CHECK(b.meter.most <= 3 * 2 * ahead + 2 * 7 + 2);
+      CHECK(b.meter.most <= 3 * 2 * ahead + 2 * 7 + 8);
       CHECK(b.meter.live == 0);
     }
 }
@@ -89,7 +90,7 @@ TEST_CASE("a sample of a list that cannot be made ends the list, and the run goe
                          [](Firing& f) {
                            f.emit_each(20, [v = f.in().value](std::size_t i) {
                              if (v == 2 && i == 11) throw DataError("cannot be made");
-                             return Sample(v * 100 + i);
+                             return std::make_shared<const Sample>(v * 100 + i);
                            });
                          },
                          {{s, 0}}, {{"n", 1}});
