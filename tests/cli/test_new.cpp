@@ -39,6 +39,7 @@ TEST_CASE("new segmentation of a decathlon folder: a graph that trains without e
   CHECK(summary.at("status") == "done");
   CHECK(summary.at("samples").at("emitted") == 6);  // 5 and, of the last fifth, 1
   CHECK(summary.at("metrics").contains("val_dice.mean"));
+  CHECK(summary.at("metrics").contains("val_dice.class_left ball"));
   const json graph = w.graph();
   CHECK(graph.at("vars").at("spacing") == json{1, 1, 1.2});
   CHECK(graph.at("models").at("net").at("out_channels") == 2);

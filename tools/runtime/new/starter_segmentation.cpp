@@ -1,6 +1,8 @@
 // The starter graph that trains and validates a segmentation.
 #include <fmt/format.h>
 
+#include <set>
+
 #include "engine/base/message.h"
 #include "tools/runtime/new/starter.h"
 
@@ -179,6 +181,28 @@ std::string training(const Survey& s, const Recipe& r) {
   return text;
 }
 
+// For the metric, where the data set names each label by a name of its own.
+std::string class_names(const Survey& s, const Recipe& r) {
+  if (r.binarise || s.labels.empty()) return "";
+  std::vector<std::string> names{"background"};
+  if (const auto zero = s.labels.find(0); zero != s.labels.end())
+    names.front() = printable(zero->second);
+  for (std::int64_t c = 1; c < r.classes; ++c) {
+    const auto label = s.labels.find(c);
+    if (label == s.labels.end()) return "";
+    names.push_back(printable(label->second));
+  }
+  if (std::set<std::string>(names.begin(), names.end()).size() < names.size()) return "";
+  const std::string indent = "\n" + std::string(18, ' ');
+  std::string text = "," + indent + "\"class_names\": [";
+  for (const std::string& name : names) {
+    const std::string next = json_text(name) + (&name == &names.back() ? "]" : ", ");
+    const bool full = text.size() - text.rfind('\n') + next.size() > 100;
+    text += (full ? indent + "  " : "") + next;
+  }
+  return text;
+}
+
 std::string validation(const Survey& s, const Recipe& r) {
   const std::string cache =
       r.caches ? "    \"vcached\":  { \"type\": \"cache\", \"in\": \"vpre\" },\n" : "";
@@ -194,12 +218,12 @@ std::string validation(const Survey& s, const Recipe& r) {
                   "sw_batch_size": 4, "overlap": 0.5, "mode": "gaussian" }},
     "host":     {{ "type": "to_device", "in": "infer", "device": "cpu" }},
     "native":   {{ "type": "invert", "in": "host", "keys": "pred", "mode": "bilinear" }},
-    "val_dice": {{ "type": "dice_metric", "in": "native", "include_background": false }}
+    "val_dice": {{ "type": "dice_metric", "in": "native", "include_background": false{} }}
   }}
 }}
 )",
       source_node(s, "validation", false, image_keys(s), more), loading(s, r, "val"), cache,
-      r.caches ? "vcached" : "vpre");
+      r.caches ? "vcached" : "vpre", class_names(s, r));
 }
 
 }  // namespace
