@@ -18,6 +18,8 @@ TEST_CASE("the recipe's graphs train, validate and resume to the bit") {
   const json whole = w.train("out/3d_fullres.json", "one");
   CHECK(whole["metrics"].contains("online.ema"));
   CHECK(whole["metrics"].contains("dice.mean"));
+  for (const char* name : {"online.class_ball", "dice.class_ball"})
+    CHECK(whole["metrics"].contains(name));
   CHECK(std::filesystem::exists(w.at("one/validation/case_0.nii")) +
             std::filesystem::exists(w.at("one/validation/case_1.nii")) +
             std::filesystem::exists(w.at("one/validation/case_2.nii")) +

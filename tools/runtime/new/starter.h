@@ -1,7 +1,9 @@
 // Starter graphs as text with comments: what `sluice new` writes.
 #pragma once
 
+#include <map>
 #include <string>
+#include <vector>
 
 #include "engine/run/registry.h"
 #include "tools/runtime/new/recipe.h"
@@ -43,6 +45,10 @@ std::string text_of(const Json& value);  // on one line, with blanks behind , an
 // the first line are taken.
 std::string members_of(const Json& object, const std::string& indent, std::size_t used);
 std::vector<std::string> image_keys(const Survey& survey);
+// What metrics call the classes, background first; empty where the labels' names do not say it of
+// each, or two have one name.
+std::vector<std::string> names_of_classes(const std::map<std::int64_t, std::string>& labels,
+                                          std::int64_t classes);
 // The source node's text after its name: "{ ... }".
 std::string source_node(const Survey& survey, const std::string& split, bool shuffle,
                         const std::vector<std::string>& keys,

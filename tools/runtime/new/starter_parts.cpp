@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/base/error.h"
+#include "engine/base/message.h"
 #include "tools/runtime/new/starter.h"
 
 namespace sluice {
@@ -36,6 +39,19 @@ std::string members_of(const Json& object, const std::string& indent, std::size_
     out += member;
   }
   return out;
+}
+
+std::vector<std::string> names_of_classes(const std::map<std::int64_t, std::string>& labels,
+                                          std::int64_t classes) {
+  if (labels.empty()) return {};
+  std::vector<std::string> names;
+  for (std::int64_t c = 0; c < classes; ++c) {
+    const auto label = labels.find(c);
+    if (label == labels.end() && c > 0) return {};
+    names.push_back(label == labels.end() ? "background" : printable(label->second));
+    if (std::count(names.begin(), names.end(), names.back()) > 1) return {};
+  }
+  return names;
 }
 
 std::vector<std::string> image_keys(const Survey& s) {

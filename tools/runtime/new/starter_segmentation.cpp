@@ -1,8 +1,6 @@
 // The starter graph that trains and validates a segmentation.
 #include <fmt/format.h>
 
-#include <set>
-
 #include "engine/base/message.h"
 #include "tools/runtime/new/starter.h"
 
@@ -181,18 +179,10 @@ std::string training(const Survey& s, const Recipe& r) {
   return text;
 }
 
-// For the metric, where the data set names each label by a name of its own.
 std::string class_names(const Survey& s, const Recipe& r) {
-  if (r.binarise || s.labels.empty()) return "";
-  std::vector<std::string> names{"background"};
-  if (const auto zero = s.labels.find(0); zero != s.labels.end())
-    names.front() = printable(zero->second);
-  for (std::int64_t c = 1; c < r.classes; ++c) {
-    const auto label = s.labels.find(c);
-    if (label == s.labels.end()) return "";
-    names.push_back(printable(label->second));
-  }
-  if (std::set<std::string>(names.begin(), names.end()).size() < names.size()) return "";
+  const std::vector<std::string> names =
+      r.binarise ? std::vector<std::string>{} : names_of_classes(s.labels, r.classes);
+  if (names.empty()) return "";
   const std::string indent = "\n" + std::string(18, ' ');
   std::string text = "," + indent + "\"class_names\": [";
   for (const std::string& name : names) {

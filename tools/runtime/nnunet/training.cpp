@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "tools/nnunet/initial_patch.h"
@@ -186,6 +187,15 @@ class TrainingGraph {
   // What losses and metrics are told of it: the label, or that channel's number.
   std::int64_t ignored() const { return d_.regions ? d_.outputs() : *d_.ignore; }
 
+  // Regions, and classes whose names are not known, have numbers.
+  void name_classes(Json& metric) const {
+    std::map<std::int64_t, std::string> labels;
+    for (const Label& label : d_.labels)
+      if (!d_.regions && label.values.size() == 1) labels[label.values.front()] = label.name;
+    if (const auto names = names_of_classes(labels, d_.outputs()); !names.empty())
+      metric["class_names"] = names;
+  }
+
   // Outside of a case, -1 in the label, is background; regions become channels.
   void add_targets(NodeList& nodes, const std::string& prefix) const {
     nodes.add(prefix + "target", {{"type", "map_label_value"},
@@ -287,6 +297,7 @@ class TrainingGraph {
     Json dice{{"type", "patch_dice"}};
     if (d_.regions) dice["argmax"] = false;
     if (d_.ignore) dice["ignore_label"] = ignored();
+    name_classes(dice);
     nodes.add("online", dice, "What nnU-Net calls pseudo Dice.");
     return "\n    // Patches of the fold that validates, after each epoch.\n" +
            nodes.text("    ", /*more=*/true);
@@ -312,6 +323,7 @@ class TrainingGraph {
       dice.update({{"include_background", false}, {"num_classes", std::ssize(d_.classes()) + 1}});
     }
     if (d_.ignore) dice["ignore_index"] = ignored();
+    name_classes(dice);
     nodes.add("dice", dice,
               "A class that a label lacks is left out; `sluice report` counts it as nnU-Net: 0 if "
               "predicted.");
