@@ -14,8 +14,7 @@
 //  - an epoch is closed when every port brought its marker, they agree, and as many packets have
 //    been dealt with; then, and in epoch order, its own marker goes out;
 //  - a list that a body leaves to be made (Firing::emit_each) goes on, some samples at a time, in
-//    firings of their own, when its readers have begun with those before; a cut ends it with a
-//    Skip;
+//    bodies of their own, as the next gates take those before; a cut ends it with a Skip;
 //  - what a firing queued on a device counts as flying until the device has done it, so flushes,
 //    epochs' ends and turns come after it; a host's lane gets a sample only when it is done.
 #pragma once

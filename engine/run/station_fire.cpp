@@ -447,7 +447,7 @@ void Station::look_up(Job& job) {
 }
 
 bool Station::fire(Job& job, Actions& actions) {
-  if (plan_.gate || plan_.spec->arity != Arity::one_to_one)
+  if (plan_.gate)
     for (auto& input : job.inputs)
       for (Packet& p : input) p.untaken.reset();
   if (!job.list) job.firing.begin(job.stamp, key_, stopped_);
@@ -606,7 +606,8 @@ void Station::emit(Job& job, const std::string* skip, Actions& actions) {
   Packet base = job.list ? job.list->packet : carried(job);
   Children children{0, last};
   if (job.list) {
-    base.untaken = job.list->sent ? std::move(job.list->piece) : job.list->window->try_take();
+    const Credit piece = job.list->sent ? std::move(job.list->piece) : job.list->window->try_take();
+    base.untaken = join(job.list->packet.untaken, piece);
     children.first = job.list->sent;
     job.list->sent += static_cast<std::uint32_t>(outs.size());
   }

@@ -136,3 +136,33 @@ TEST_CASE("a cut ends a list: what was not taken is discarded and counted") {
     CHECK(b.meter.live == 0);
   }
 }
+
+TEST_CASE("lists of lists are made as the next gate takes them") {
+  for (const int threads : {1, 8}) {
+    Listed b(300);
+    const int inner = b.add("inner", expand_spec(),
+                            [&](Firing& f) {
+                              f.emit_each(50, [&, from = f.in().value * 50](std::size_t i) {
+                                return std::make_shared<const Sample>(
+                                    from + i, std::vector<std::uint64_t>{}, &b.meter);
+                              });
+                            },
+                            {{b.list, 0}}, {{"n", 1}});
+    const int batch =
+        b.add("batch", batch_spec(), join_members, {{inner, 0}}, {{"size", 7}, {"n", 1}});
+    std::uint64_t n = 0;
+    b.add("k", sink("k"),
+          [&](Firing& f) {
+            for (const std::uint64_t v : f.in().members) {
+              CHECK(v == (n / 15000 * 100000 + n % 15000 / 50) * 50 + n % 50);
+              ++n;
+            }
+          },
+          {{batch, 0}});
+    CHECK(run(b, threads, nullptr, options()).status == Outcome::Status::done);
+    CHECK(n == 45000);
+    // Of each of three source samples two pieces of the outer list, each of these with two of its
+    // own; and what is batched.
+    CHECK(b.meter.most <= 3 * 2 * ahead * (1 + 2 * ahead) + 2 * 7);
+  }
+}
