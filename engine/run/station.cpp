@@ -198,12 +198,12 @@ void Station::pump(Actions& actions) {
   note_waiting();
 }
 
-// Those whose readers have taken a piece; all where the run is being cut. They stand in no limit's
-// way: what is to be taken first may be of a packet that has not fired yet.
+// Those whose readers have taken a piece; all where a cut ends them. They stand in no limit's way:
+// what is to be taken first may be of a packet that has not fired yet.
 void Station::go_on_with_lists(Actions& actions) {
   const auto waits = [&](Job* job) {
     job->list->piece = job->list->window->try_take();
-    if (!job->list->piece && !cutting()) return true;
+    if (!job->list->piece && !aborting()) return true;
     ++running_;
     actions.push_back({Action::Kind::launch, this, 0, {}, job});
     return false;

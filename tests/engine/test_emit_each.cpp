@@ -166,3 +166,37 @@ TEST_CASE("lists of lists are made as the next gate takes them") {
     CHECK(b.meter.most <= 3 * 2 * ahead * (1 + 2 * ahead) + 2 * 7);
   }
 }
+
+TEST_CASE("a cut lets a list that the last gate itself leaves go on, as it is taken") {
+  for (const int threads : {1, 2, 8}) {
+    Builder b;
+    Meter meter;
+    std::atomic<int> taken{0};
+    Scheduler* running = nullptr;
+    const int s = b.source("s", 3);
+    const int list =
+        b.add("list", expand_spec().gate("n"),
+              [&](Firing& f) {
+                f.emit_each(600, [&meter](std::size_t i) {
+                  return std::make_shared<const Sample>(i, std::vector<std::uint64_t>{}, &meter);
+                });
+              },
+              {{s, 0}}, {{"n", 1}});
+    b.add("k", sink("k"),
+          [&](Firing&) {
+            nap(20);
+            if (++taken == 50) running->stop();
+          },
+          {{list, 0}});
+    REQUIRE(b.plan(threads));
+    RunEvents events;
+    RunOptions o = options();
+    o.threads = threads;
+    Scheduler scheduler(*b.made, b.pointers(), o, events);
+    running = &scheduler;
+    CHECK(scheduler.run().status == Outcome::Status::cut);
+    CHECK(taken == 600);
+    CHECK(meter.most <= 2 * ahead);
+    CHECK(meter.live == 0);
+  }
+}
