@@ -56,6 +56,7 @@ struct Job {
     std::shared_ptr<CreditPool> window;     // of the pieces that wait to be taken
     Credit piece;                           // of the one that is made now
     std::uint32_t sent = 0;
+    bool holds_samples = false;  // and not only places of those that are left out
   };
   std::unique_ptr<List> list;
   std::shared_ptr<const std::vector<Hit>> hits;  // a source's look-ups

@@ -397,7 +397,10 @@ const std::string* Station::attempt(Job& job, std::int64_t start) {
   auto& outs = firing.outs();
   const auto first =
       std::find_if(outs.begin(), outs.end(), [](const Firing::Out& o) { return !!o.sample; });
-  const std::string* skip = ok ? verdict(firing, first != outs.end()) : failed_body(job, why);
+  // Of a list all may be left out, and not only of this piece.
+  const bool emitted =
+      first != outs.end() || firing.has_rest() || (job.list && job.list->holds_samples);
+  const std::string* skip = ok ? verdict(firing, emitted) : failed_body(job, why);
   if (ok && !skip && plan_.is_source() && first != outs.end() && !is_mine(job.stamp))
     skip = reasons::elsewhere;
   if (ok && !job.inputs.empty() && !job.inputs.front().empty() &&
@@ -610,6 +613,8 @@ void Station::emit(Job& job, const std::string* skip, Actions& actions) {
     base.untaken = join(job.list->packet.untaken, piece);
     children.first = job.list->sent;
     job.list->sent += static_cast<std::uint32_t>(outs.size());
+    job.list->holds_samples |=
+        std::any_of(outs.begin(), outs.end(), [](const Firing::Out& o) { return !!o.sample; });
   }
   if (skip == reasons::discarded) epoch(job.stamp.epoch).cut = true;
   if (skip) {

@@ -374,11 +374,12 @@ Made Trial::make(int i, const Stamp& stamp, Random draws,
 void Trial::emit(int i, Firing& f, const Made& made) {
   const Item& n = p_.nodes[static_cast<std::size_t>(i)];
   Meter* meter = meter_of(i);
-  if (n.lists && n.outs == 1 && n.filter == 0) {
-    std::vector<Value> all;
-    for (const auto& child : made.children) all.push_back(child.front().value());
+  if (n.lists && n.outs == 1) {
+    std::vector<std::optional<Value>> all;
+    for (const auto& child : made.children) all.push_back(child.front());
     return f.emit_each(all.size(), [all, meter](std::size_t c) {
-      return std::make_shared<const Sample>(all[c].value, all[c].members, meter);
+      return all[c] ? std::make_shared<const Sample>(all[c]->value, all[c]->members, meter)
+                    : nullptr;
     });
   }
   for (const auto& child : made.children) {

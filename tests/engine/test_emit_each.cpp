@@ -200,3 +200,30 @@ TEST_CASE("a cut lets a list that the last gate itself leaves go on, as it is ta
     CHECK(meter.live == 0);
   }
 }
+
+TEST_CASE("a list may leave samples out, whole pieces of them too") {
+  for (const bool all : {false, true}) {
+    Builder b;
+    std::vector<std::uint64_t> got;
+    const int s = b.source("s", 3);
+    const int list = b.add(
+        "list", expand_spec(),
+        [all](Firing& f) {
+          f.emit_each(20, [all, v = f.in().value * 100](std::size_t i) {
+            return all || (i >= 4 && i < 16) ? nullptr : std::make_shared<const Sample>(v + i);
+          });
+        },
+        {{s, 0}}, {{"n", 1}});
+    b.add("k", sink("k"), [&](Firing& f) { got.push_back(f.in().value); }, {{list, 0}});
+    REQUIRE(b.plan(2));
+    RunEvents events;
+    RunOptions o = options();
+    Scheduler scheduler(*b.made, b.pointers(), o, events);
+    CHECK(scheduler.run().status == Outcome::Status::done);
+    REQUIRE(got.size() == (all ? 0 : 3 * 8));
+    for (std::size_t i = 0; i < got.size(); ++i)
+      CHECK(got[i] == i / 8 * 100 + (i % 8 < 4 ? i % 8 : i % 8 + 12));
+    CHECK(scheduler.ledger(list).fired == (all ? 0 : 3));
+    CHECK(scheduler.ledger(list).skipped.size() == (all ? 1 : 0));
+  }
+}
