@@ -475,10 +475,10 @@ bool Station::fire(Job& job, Actions& actions) {
     skip = at->chained_->attempt(job, the_moment);
   }
   if (stream_) hold(job);
+  if (skip || scheduler_.failed()) job.firing.drop_rest();  // samples may be let go of here
 
   std::lock_guard lock(*mutex_);
   for (Station* s = this; s != at; s = s->chained_) s->count_chained(job);
-  if (skip || scheduler_.failed()) job.firing.drop_rest();
   const bool unfinished = job.firing.has_rest();
   if (unfinished) {
     --running_;
