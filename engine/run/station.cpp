@@ -296,6 +296,7 @@ Credit Station::gate_credit() const {
 // nothing has happened, where there is no room or no credit.
 bool Station::launch(const Stamp& stamp, std::span<Packet> in, Actions& actions) {
   if ((limit() > 0 && running_ >= limit()) || ahead_enough()) return false;
+  if (plan_.ordered && !parked_.empty()) return false;  // one list after the other
   Credit credit;
   if (plan_.gate && !(credit = gate_credit())) return false;
   Epoch& e = epoch(stamp.epoch);

@@ -60,6 +60,7 @@ struct SlideGrid final : Node {
                "where patches are to be.");
     return add_slide_params<Params>(s)
         .expands("")
+        .ordered()  // slide after slide, whose places are read side by side
         .takes("@key", Form::record)
         .takes("@mask_key", Form::record)
         .when("mask", "file")

@@ -21,9 +21,9 @@ RunOptions options() {
 struct Listed : Builder {
   Meter meter;
   int list = 0;
-  explicit Listed(std::size_t n) {
-    const int s = source("s", 3);
-    list = add("list", expand_spec(),
+  explicit Listed(std::size_t n, std::uint64_t sources = 3, Spec spec = expand_spec()) {
+    const int s = source("s", sources);
+    list = add("list", std::move(spec),
                [this, n](Firing& f) {
                  f.emit_each(n, [this, from = f.in().value * 100000](std::size_t i) {
                    return std::make_shared<const Sample>(from + i, std::vector<std::uint64_t>{},
@@ -225,5 +225,31 @@ TEST_CASE("a list may leave samples out, whole pieces of them too") {
       CHECK(got[i] == i / 8 * 100 + (i % 8 < 4 ? i % 8 : i % 8 + 12));
     CHECK(scheduler.ledger(list).fired == (all ? 0 : 3));
     CHECK(scheduler.ledger(list).skipped.size() == (all ? 1 : 0));
+  }
+}
+
+TEST_CASE("an ordered node makes one list after the other, however many packets are in flight") {
+  for (const int threads : {1, 2, 8}) {
+    Listed b(500, 60, expand_spec().ordered());
+    const auto slow = [](Firing& f) {
+      if (f.in().value % 16 == 0) nap(20);
+      f.emit_ptr(f.ptr());
+    };
+    const int read = b.add("read", plain("read"), slow, {{b.list, 0}});
+    const int batch =
+        b.add("batch", batch_spec(), join_members, {{read, 0}}, {{"size", 32}, {"n", 1}});
+    std::uint64_t n = 0;
+    b.add("k", sink("k"),
+          [&](Firing& f) {
+            for (const std::uint64_t v : f.in().members) {
+              CHECK(v == n / 500 * 100000 + n % 500);
+              ++n;
+            }
+          },
+          {{batch, 0}});
+    CHECK(run(b, threads, nullptr, options()).status == Outcome::Status::done);
+    CHECK(n == 30000);
+    // The last pieces of one list, those of the next, and what is batched.
+    CHECK(b.meter.most <= 2 * 2 * ahead + 2 * 32);
   }
 }
