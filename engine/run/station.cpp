@@ -193,7 +193,7 @@ void Station::pump(Actions& actions) {
       ready_.pop_front();
     }
   }
-  go_on_with_lists(actions);
+  if (!parked_.empty()) go_on_with_lists(actions);
   if (!plan_.is_source()) close_epochs(actions);
   note_waiting();
 }

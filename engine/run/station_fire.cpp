@@ -588,7 +588,7 @@ Packet Station::carried(Job& job) const {
   for (auto& port : job.inputs)
     for (Packet& p : port) {
       if (!base.hits && plan_.feeds_cache) base.hits = std::move(p.hits);
-      base.untaken = join(base.untaken, p.untaken);
+      if (p.untaken) base.untaken = join(base.untaken, p.untaken);
       if (!plan_.gate)
         base.credit = base.credit ? join(base.credit, p.credit) : std::move(p.credit);
     }
@@ -606,7 +606,7 @@ void Station::emit(Job& job, const std::string* skip, Actions& actions) {
   if (!last && !job.list)
     job.list = std::make_unique<Job::List>(carried(job),
                                            std::make_shared<CreditPool>(2, [this] { kick(); }));
-  Packet base = job.list ? job.list->packet : carried(job);
+  Packet base = job.list ? Packet(job.list->packet) : carried(job);
   Children children{0, last};
   if (job.list) {
     const Credit piece = job.list->sent ? std::move(job.list->piece) : job.list->window->try_take();
