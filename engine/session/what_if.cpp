@@ -158,7 +158,7 @@ class Freed final : public Forward {
       }
     }
     node_->process(f);
-    f.emit_rest();
+    if (f.has_rest()) return;  // a list takes next to nothing, and may be too long to keep
     if (f.outs().empty() && !f.skip_reason().empty()) return;  // a filter's first: not yet
     std::lock_guard lock(mutex_);
     known_ = f.outs();
