@@ -126,13 +126,13 @@ void Station::run(Job* job) noexcept {
   perform(std::move(actions));
 }
 
-// The body has run.
+// The body has run; a list that it left is not over.
 void Station::finish(const Job& job) {
   --(job.looks ? looking_ : running_);
   ++scheduler_.progress_;
   if (job.mark)
     ++retiring_;
-  else
+  else if (!job.firing.has_rest())
     over(job);
 }
 
@@ -479,19 +479,14 @@ bool Station::fire(Job& job, Actions& actions) {
 
   std::lock_guard lock(*mutex_);
   for (Station* s = this; s != at; s = s->chained_) s->count_chained(job);
-  const bool unfinished = job.firing.has_rest();
-  if (unfinished) {
-    --running_;
-    ++scheduler_.progress_;
-  } else {
-    finish(job);
-  }
+  finish(job);
   if (!scheduler_.failed()) {
     if (plan_.is_source())
       emit_source(job, skip, actions);
     else
       at->emit(job, skip, actions);
   }
+  const bool unfinished = job.firing.has_rest();
   if (unfinished) parked_.push_back(&job);
   pump(actions);
   return unfinished;
@@ -603,14 +598,15 @@ Packet Station::carried(Job& job) const {
 void Station::emit(Job& job, const std::string* skip, Actions& actions) {
   auto& outs = job.firing.outs();
   const bool last = !job.firing.has_rest();
-  if (!last && !job.list)
+  if (!last && !job.list) {
     job.list = std::make_unique<Job::List>(carried(job),
                                            std::make_shared<CreditPool>(2, [this] { kick(); }));
+    job.list->piece = job.list->window->try_take();
+  }
   Packet base = job.list ? Packet(job.list->packet) : carried(job);
   Children children{0, last};
   if (job.list) {
-    const Credit piece = job.list->sent ? std::move(job.list->piece) : job.list->window->try_take();
-    base.untaken = join(job.list->packet.untaken, piece);
+    base.untaken = join(base.untaken, std::exchange(job.list->piece, nullptr));
     children.first = job.list->sent;
     job.list->sent += static_cast<std::uint32_t>(outs.size());
     job.list->holds_samples |=

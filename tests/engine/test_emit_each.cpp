@@ -17,6 +17,10 @@ RunOptions options() {
   return o;
 }
 
+SamplePtr metered(std::uint64_t value, Meter& meter) {
+  return std::make_shared<const Sample>(value, std::vector<std::uint64_t>{}, &meter);
+}
+
 // n children of each of three samples, the i-th of sample s with the value 100000 s + i.
 struct Listed : Builder {
   Meter meter;
@@ -26,8 +30,7 @@ struct Listed : Builder {
     list = add("list", std::move(spec),
                [this, n](Firing& f) {
                  f.emit_each(n, [this, from = f.in().value * 100000](std::size_t i) {
-                   return std::make_shared<const Sample>(from + i, std::vector<std::uint64_t>{},
-                                                         &meter);
+                   return metered(from + i, meter);
                  });
                },
                {{s, 0}}, {{"n", 1}});
@@ -37,6 +40,18 @@ struct Listed : Builder {
 struct Keeps final : RunEvents {
   std::vector<Quarantined> bad;
   void quarantined(const Quarantined& q) override { bad.push_back(q); }
+};
+
+// A run that is stopped from within, or whose counts are looked at behind it.
+struct Watched {
+  RunEvents events;
+  std::optional<Scheduler> scheduler;
+  Outcome run(Builder& b, int threads) {
+    REQUIRE(b.plan(threads));
+    RunOptions o = options();
+    o.threads = threads;
+    return scheduler.emplace(*b.made, b.pointers(), o, events).run();
+  }
 };
 
 }  // namespace
@@ -112,27 +127,21 @@ TEST_CASE("a cut ends a list: what was not taken is discarded and counted") {
   for (const int threads : {1, 2, 8}) {
     Listed b(1'000'000);
     std::atomic<int> taken{0};
-    Scheduler* running = nullptr;
+    Watched watched;
     const int buffer = b.add("buffer", buffer_spec(), forward, {{b.list, 0}}, {{"n", 2}});
     b.add("k", sink("k"),
           [&](Firing&) {
-            if (++taken == 50) running->stop();
+            if (++taken == 50) watched.scheduler->stop();
           },
           {{buffer, 0}});
-    REQUIRE(b.plan(threads));
-    RunEvents events;
-    RunOptions o = options();
-    o.threads = threads;
-    Scheduler scheduler(*b.made, b.pointers(), o, events);
-    running = &scheduler;
-    CHECK(scheduler.run().status == Outcome::Status::cut);
+    CHECK(watched.run(b, threads).status == Outcome::Status::cut);
     CHECK(taken < 1000);
-    const Ledger& list = scheduler.ledger(b.list);
+    const Ledger& list = watched.scheduler->ledger(b.list);
     std::uint64_t skipped = 0;
     for (const auto& [reason, n] : list.skipped) skipped += n;
     CHECK(list.in == list.fired + skipped);
     CHECK(list.skipped.count("discarded") == 1);
-    for (int i = 0; i < 4; ++i) CHECK(scheduler.credits_out(i) == 0);
+    for (int i = 0; i < 4; ++i) CHECK(watched.scheduler->credits_out(i) == 0);
     CHECK(b.meter.live == 0);
   }
 }
@@ -143,8 +152,7 @@ TEST_CASE("lists of lists are made as the next gate takes them") {
     const int inner = b.add("inner", expand_spec(),
                             [&](Firing& f) {
                               f.emit_each(50, [&, from = f.in().value * 50](std::size_t i) {
-                                return std::make_shared<const Sample>(
-                                    from + i, std::vector<std::uint64_t>{}, &b.meter);
+                                return metered(from + i, b.meter);
                               });
                             },
                             {{b.list, 0}}, {{"n", 1}});
@@ -172,29 +180,19 @@ TEST_CASE("a cut lets a list that the last gate itself leaves go on, as it is ta
     Builder b;
     Meter meter;
     std::atomic<int> taken{0};
-    Scheduler* running = nullptr;
+    Watched watched;
     const int s = b.source("s", 3);
-    const int list =
-        b.add("list", expand_spec().gate("n"),
-              [&](Firing& f) {
-                f.emit_each(600, [&meter](std::size_t i) {
-                  return std::make_shared<const Sample>(i, std::vector<std::uint64_t>{}, &meter);
-                });
-              },
-              {{s, 0}}, {{"n", 1}});
+    const int list = b.add(
+        "list", expand_spec().gate("n"),
+        [&](Firing& f) { f.emit_each(600, [&meter](std::size_t i) { return metered(i, meter); }); },
+        {{s, 0}}, {{"n", 1}});
     b.add("k", sink("k"),
           [&](Firing&) {
             nap(20);
-            if (++taken == 50) running->stop();
+            if (++taken == 50) watched.scheduler->stop();
           },
           {{list, 0}});
-    REQUIRE(b.plan(threads));
-    RunEvents events;
-    RunOptions o = options();
-    o.threads = threads;
-    Scheduler scheduler(*b.made, b.pointers(), o, events);
-    running = &scheduler;
-    CHECK(scheduler.run().status == Outcome::Status::cut);
+    CHECK(watched.run(b, threads).status == Outcome::Status::cut);
     CHECK(taken == 600);
     CHECK(meter.most <= 2 * ahead);
     CHECK(meter.live == 0);
@@ -215,16 +213,13 @@ TEST_CASE("a list may leave samples out, whole pieces of them too") {
         },
         {{s, 0}}, {{"n", 1}});
     b.add("k", sink("k"), [&](Firing& f) { got.push_back(f.in().value); }, {{list, 0}});
-    REQUIRE(b.plan(2));
-    RunEvents events;
-    RunOptions o = options();
-    Scheduler scheduler(*b.made, b.pointers(), o, events);
-    CHECK(scheduler.run().status == Outcome::Status::done);
+    Watched watched;
+    CHECK(watched.run(b, 2).status == Outcome::Status::done);
     REQUIRE(got.size() == (all ? 0 : 3 * 8));
     for (std::size_t i = 0; i < got.size(); ++i)
       CHECK(got[i] == i / 8 * 100 + (i % 8 < 4 ? i % 8 : i % 8 + 12));
-    CHECK(scheduler.ledger(list).fired == (all ? 0 : 3));
-    CHECK(scheduler.ledger(list).skipped.size() == (all ? 1 : 0));
+    CHECK(watched.scheduler->ledger(list).fired == (all ? 0 : 3));
+    CHECK(watched.scheduler->ledger(list).skipped.size() == (all ? 1 : 0));
   }
 }
 
