@@ -98,7 +98,7 @@ struct RunOptions {
   int threads = 2;  // data threads (the compute arena's slots)
   int io_threads = 4;
   bool background = true;  // data threads run at nice 19
-  int ahead = 32;  // Firing::emit_each: so many samples are made at a time, and so many wait
+  int ahead = 32;          // Firing::emit_each: samples a piece, of which two may wait
   double watchdog_s = 300;
   Resume resume;
   std::uint32_t first_epoch = 0;  // of streams without turns
