@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/text.h"
+
 namespace sluice {
 
 using Bytes = std::vector<std::uint8_t>;
@@ -57,10 +59,6 @@ std::string message_of(F&& f) {
     return e.what();
   }
   return "";
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace sluice

@@ -202,7 +202,7 @@ class HelperProcess {
 
 RawVolume raw_volume(const nlohmann::json& header) {
   RawVolume raw;
-  raw.type = voxel_type(header.at("type"));
+  raw.type = stored_type(header.at("type"));
   raw.dim = header.at("dim").get<std::vector<std::int64_t>>();
   raw.channel_axis = raw.dim.size();
   const auto rows = header.at("affine").get<std::vector<double>>();

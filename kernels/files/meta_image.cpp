@@ -43,19 +43,19 @@ const std::set<std::string_view> meta_keys{"ObjectType",
                                            "Name"};
 
 struct TypeName {
-  VoxelType type;
+  StoredType type;
   const char* name;
 };
 constexpr TypeName meta_types[] = {
-    {VoxelType::int8, "MET_CHAR"},       {VoxelType::uint8, "MET_UCHAR"},
-    {VoxelType::int16, "MET_SHORT"},     {VoxelType::uint16, "MET_USHORT"},
-    {VoxelType::int32, "MET_INT"},       {VoxelType::uint32, "MET_UINT"},
-    {VoxelType::int64, "MET_LONG_LONG"}, {VoxelType::uint64, "MET_ULONG_LONG"},
-    {VoxelType::float32, "MET_FLOAT"},   {VoxelType::float64, "MET_DOUBLE"},
-    {VoxelType::int32, "MET_LONG"},      {VoxelType::uint32, "MET_ULONG"},  // of any machine
+    {StoredType::int8, "MET_CHAR"},       {StoredType::uint8, "MET_UCHAR"},
+    {StoredType::int16, "MET_SHORT"},     {StoredType::uint16, "MET_USHORT"},
+    {StoredType::int32, "MET_INT"},       {StoredType::uint32, "MET_UINT"},
+    {StoredType::int64, "MET_LONG_LONG"}, {StoredType::uint64, "MET_ULONG_LONG"},
+    {StoredType::float32, "MET_FLOAT"},   {StoredType::float64, "MET_DOUBLE"},
+    {StoredType::int32, "MET_LONG"},      {StoredType::uint32, "MET_ULONG"},  // of any machine
 };
 
-VoxelType meta_type(const HeaderFields& fields) {
+StoredType meta_type(const HeaderFields& fields) {
   const std::string name = fields.text("ElementType");
   for (const auto& row : meta_types)
     if (name == row.name) return row.type;
@@ -201,7 +201,7 @@ void write_meta_image(const std::filesystem::path& path, const at::Tensor& data,
   if (all.dim() != 4 || all.numel() == 0)
     refuse(name, "a volume has 3 axes, or 4 with channels, not " + c10::str(data.sizes()));
   check_affine(affine, 3, name);
-  const VoxelType type = voxel_type(dtype);
+  const StoredType type = stored_type(dtype);
   const at::Tensor voxels = stored_as(all.permute({3, 2, 1, 0}), type, name);
   std::span<const std::uint8_t> bytes{static_cast<const std::uint8_t*>(voxels.const_data_ptr()),
                                       voxels.nbytes()};

@@ -43,7 +43,7 @@ Volume read_nifti(const std::filesystem::path& path, at::ScalarType dtype, const
 
 void write_nifti(const std::filesystem::path& path, const at::Tensor& data, const Matrix4& affine,
                  const std::string& dtype, int gzip_level) {
-  write(path, header_for(data, affine, voxel_type(dtype), path.string()), data, gzip_level);
+  write(path, header_for(data, affine, stored_type(dtype), path.string()), data, gzip_level);
 }
 
 void write_displacements(const std::filesystem::path& path, const at::Tensor& ddf,

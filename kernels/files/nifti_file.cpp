@@ -128,7 +128,7 @@ void write_nifti_file(const std::filesystem::path& path, const NiftiHeader& h, c
   FileBytes file(header.size() + bytes);
   std::copy(header.begin(), header.end(), file.data());
   const std::int64_t x = h.axis(0), y = h.axis(1), z = h.axis(2);
-  with_voxel_type(h.type, [&](auto zero) {
+  with_stored_type(h.type, [&](auto zero) {
     using T = decltype(zero);
     const auto* from = static_cast<const T*>(voxels);
     auto* to = reinterpret_cast<T*>(file.data() + header.size());

@@ -259,7 +259,7 @@ NiftiHeader parse_nifti_header(std::span<const std::uint8_t> front, const std::s
   h.swapped = f.swapped();
   h.dim = parse_dim(f);
   const auto code = f.get<std::int16_t>(f.at.datatype), bits = f.get<std::int16_t>(f.at.bitpix);
-  const VoxelType* type = find_voxel_type(code);
+  const StoredType* type = find_stored_type(code);
   if (!type)
     f.fail("datatype " + std::to_string(code) + " is not a scalar number but " +
            odd_datatype(code));

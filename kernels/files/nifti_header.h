@@ -19,7 +19,7 @@
 
 namespace sluice {
 
-using NiftiType = VoxelType;
+using NiftiType = StoredType;
 
 inline constexpr std::size_t nifti1_size = 348, nifti2_size = 540;
 

@@ -23,27 +23,27 @@ const std::set<std::string_view> nrrd_keys{
     "max",         "number"};
 
 struct TypeNames {
-  VoxelType type;
+  StoredType type;
   std::set<std::string_view> names;
 };
 const TypeNames nrrd_types[] = {
-    {VoxelType::int8, {"signed char", "int8", "int8_t"}},
-    {VoxelType::uint8, {"uchar", "unsigned char", "uint8", "uint8_t"}},
-    {VoxelType::int16,
+    {StoredType::int8, {"signed char", "int8", "int8_t"}},
+    {StoredType::uint8, {"uchar", "unsigned char", "uint8", "uint8_t"}},
+    {StoredType::int16,
      {"short", "short int", "signed short", "signed short int", "int16", "int16_t"}},
-    {VoxelType::uint16, {"ushort", "unsigned short", "unsigned short int", "uint16", "uint16_t"}},
-    {VoxelType::int32, {"int", "signed int", "int32", "int32_t"}},
-    {VoxelType::uint32, {"uint", "unsigned int", "uint32", "uint32_t"}},
-    {VoxelType::int64,
+    {StoredType::uint16, {"ushort", "unsigned short", "unsigned short int", "uint16", "uint16_t"}},
+    {StoredType::int32, {"int", "signed int", "int32", "int32_t"}},
+    {StoredType::uint32, {"uint", "unsigned int", "uint32", "uint32_t"}},
+    {StoredType::int64,
      {"longlong", "long long", "long long int", "signed long long", "signed long long int", "int64",
       "int64_t"}},
-    {VoxelType::uint64,
+    {StoredType::uint64,
      {"ulonglong", "unsigned long long", "unsigned long long int", "uint64", "uint64_t"}},
-    {VoxelType::float32, {"float"}},
-    {VoxelType::float64, {"double"}},
+    {StoredType::float32, {"float"}},
+    {StoredType::float64, {"double"}},
 };
 
-VoxelType nrrd_type(const HeaderFields& fields) {
+StoredType nrrd_type(const HeaderFields& fields) {
   const std::string name = fields.text("type");
   for (const auto& row : nrrd_types)
     if (row.names.count(name)) return row.type;
@@ -254,7 +254,7 @@ std::vector<Axis> axes_of(const HeaderFields& fields, const std::string& name) {
   return axes;
 }
 
-bool is_big_endian(const HeaderFields& fields, VoxelType type) {
+bool is_big_endian(const HeaderFields& fields, StoredType type) {
   const std::string endian = fields.text("endian");
   if (size_of(type) == 1 && endian.empty()) return false;
   if (endian != "little" && endian != "big") fields.wrong("endian");

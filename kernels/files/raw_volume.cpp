@@ -11,27 +11,27 @@
 namespace sluice {
 namespace {
 
-at::ScalarType tensor_type(VoxelType type) {
+at::ScalarType tensor_type(StoredType type) {
   switch (type) {
-    case VoxelType::uint8:
+    case StoredType::uint8:
       return at::kByte;
-    case VoxelType::int8:
+    case StoredType::int8:
       return at::kChar;
-    case VoxelType::uint16:
+    case StoredType::uint16:
       return at::kUInt16;
-    case VoxelType::int16:
+    case StoredType::int16:
       return at::kShort;
-    case VoxelType::uint32:
+    case StoredType::uint32:
       return at::kUInt32;
-    case VoxelType::int32:
+    case StoredType::int32:
       return at::kInt;
-    case VoxelType::uint64:
+    case StoredType::uint64:
       return at::kUInt64;
-    case VoxelType::int64:
+    case StoredType::int64:
       return at::kLong;
-    case VoxelType::float32:
+    case StoredType::float32:
       return at::kFloat;
-    case VoxelType::float64:
+    case StoredType::float64:
       return at::kDouble;
   }
   throw std::invalid_argument("no such datatype of voxels");
@@ -75,11 +75,11 @@ at::Tensor to_tensor(std::span<const std::uint8_t> voxels, const RawVolume& raw,
 
 }  // namespace
 
-at::Tensor stored_as(const at::Tensor& data, VoxelType type, const std::string& name) {
+at::Tensor stored_as(const at::Tensor& data, StoredType type, const std::string& name) {
   const at::Tensor in = data.detach().cpu().contiguous();
   if (at::isIntegralType(tensor_type(type), false) && in.scalar_type() != tensor_type(type)) {
     double low = 0, above = 0;
-    with_voxel_type(type, [&](auto zero) {
+    with_stored_type(type, [&](auto zero) {
       low = static_cast<double>(std::numeric_limits<decltype(zero)>::min());
       above = std::ldexp(1.0, std::numeric_limits<decltype(zero)>::digits);
     });
@@ -102,7 +102,7 @@ Volume to_volume(const RawVolume& raw, FileBytes& file, std::size_t begin, at::S
   v.placed = raw.placed;
   v.spacing = spacing_of(raw.affine);
   v.disk_dtype = name_of(raw.type);
-  v.may_be_non_finite = raw.type == VoxelType::float32 || raw.type == VoxelType::float64;
+  v.may_be_non_finite = raw.type == StoredType::float32 || raw.type == StoredType::float64;
   return v;
 }
 

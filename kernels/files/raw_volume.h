@@ -13,6 +13,6 @@ Volume to_volume(const RawVolume& raw, FileBytes& file, std::size_t begin, at::S
 
 // What a file of that type holds of a tensor: on the host, contiguous, integers by truncation; a
 // value that an integer type cannot hold is a DataError.
-at::Tensor stored_as(const at::Tensor& data, VoxelType type, const std::string& name);
+at::Tensor stored_as(const at::Tensor& data, StoredType type, const std::string& name);
 
 }  // namespace sluice

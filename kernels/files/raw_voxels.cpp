@@ -15,16 +15,16 @@ namespace sluice {
 namespace {
 
 struct TypeRow {
-  VoxelType type;
+  StoredType type;
   std::size_t size;
   const char* name;
 };
 constexpr TypeRow type_table[] = {
-    {VoxelType::uint8, 1, "uint8"},     {VoxelType::int8, 1, "int8"},
-    {VoxelType::uint16, 2, "uint16"},   {VoxelType::int16, 2, "int16"},
-    {VoxelType::uint32, 4, "uint32"},   {VoxelType::int32, 4, "int32"},
-    {VoxelType::uint64, 8, "uint64"},   {VoxelType::int64, 8, "int64"},
-    {VoxelType::float32, 4, "float32"}, {VoxelType::float64, 8, "float64"},
+    {StoredType::uint8, 1, "uint8"},     {StoredType::int8, 1, "int8"},
+    {StoredType::uint16, 2, "uint16"},   {StoredType::int16, 2, "int16"},
+    {StoredType::uint32, 4, "uint32"},   {StoredType::int32, 4, "int32"},
+    {StoredType::uint64, 8, "uint64"},   {StoredType::int64, 8, "int64"},
+    {StoredType::float32, 4, "float32"}, {StoredType::float64, 8, "float64"},
 };
 
 template <class Is>
@@ -88,18 +88,18 @@ FileBytes in_planes(std::span<const std::uint8_t> voxels, const RawVolume& raw) 
 
 }  // namespace
 
-std::size_t size_of(VoxelType type) {
+std::size_t size_of(StoredType type) {
   return find_row([&](const TypeRow& row) { return row.type == type; })->size;
 }
-const char* name_of(VoxelType type) {
+const char* name_of(StoredType type) {
   return find_row([&](const TypeRow& row) { return row.type == type; })->name;
 }
-const VoxelType* find_voxel_type(std::int64_t code) {
+const StoredType* find_stored_type(std::int64_t code) {
   const TypeRow* row =
       find_row([&](const TypeRow& r) { return static_cast<std::int64_t>(r.type) == code; });
   return row ? &row->type : nullptr;
 }
-VoxelType voxel_type(const std::string& name) {
+StoredType stored_type(const std::string& name) {
   if (const TypeRow* row = find_row([&](const TypeRow& r) { return name == r.name; }))
     return row->type;
   throw std::invalid_argument("no datatype of voxels is called " + name);
@@ -140,7 +140,7 @@ std::span<const std::uint8_t> in_order(const RawVolume& raw, FileBytes& file, st
 template <class Out>
 std::int64_t to_values(std::span<const std::uint8_t> voxels, const RawVolume& raw, Out* out) {
   std::int64_t lost = 0;
-  with_voxel_type(raw.type, [&](auto in) {
+  with_stored_type(raw.type, [&](auto in) {
     using In = decltype(in);
     lost = raw.slope == 1 && raw.inter == 0 ? convert<In, Out, false>(voxels.data(), raw, out)
                                             : convert<In, Out, true>(voxels.data(), raw, out);

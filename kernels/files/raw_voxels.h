@@ -23,7 +23,7 @@ using Matrix4 = std::array<double, 16>;  // row-major
 std::array<double, 3> spacing_of(const Matrix4& affine);  // the lengths of its columns
 
 // The numbers are NIfTI's codes.
-enum class VoxelType : std::int16_t {
+enum class StoredType : std::int16_t {
   uint8 = 2,
   int16 = 4,
   int32 = 8,
@@ -35,39 +35,39 @@ enum class VoxelType : std::int16_t {
   int64 = 1024,
   uint64 = 1280,
 };
-std::size_t size_of(VoxelType type);
-const char* name_of(VoxelType type);            // "int16"
-VoxelType voxel_type(const std::string& name);  // throws std::invalid_argument
-const VoxelType* find_voxel_type(std::int64_t code);
+std::size_t size_of(StoredType type);
+const char* name_of(StoredType type);             // "int16"
+StoredType stored_type(const std::string& name);  // throws std::invalid_argument
+const StoredType* find_stored_type(std::int64_t code);
 
 template <class F>
-void with_voxel_type(VoxelType type, F&& f) {
+void with_stored_type(StoredType type, F&& f) {
   switch (type) {
-    case VoxelType::uint8:
+    case StoredType::uint8:
       return f(std::uint8_t{});
-    case VoxelType::int8:
+    case StoredType::int8:
       return f(std::int8_t{});
-    case VoxelType::uint16:
+    case StoredType::uint16:
       return f(std::uint16_t{});
-    case VoxelType::int16:
+    case StoredType::int16:
       return f(std::int16_t{});
-    case VoxelType::uint32:
+    case StoredType::uint32:
       return f(std::uint32_t{});
-    case VoxelType::int32:
+    case StoredType::int32:
       return f(std::int32_t{});
-    case VoxelType::uint64:
+    case StoredType::uint64:
       return f(std::uint64_t{});
-    case VoxelType::int64:
+    case StoredType::int64:
       return f(std::int64_t{});
-    case VoxelType::float32:
+    case StoredType::float32:
       return f(float{});
-    case VoxelType::float64:
+    case StoredType::float64:
       return f(double{});
   }
 }
 
 struct RawVolume {
-  VoxelType type = VoxelType::float32;
+  StoredType type = StoredType::float32;
   bool swapped = false;           // the byte order is not this machine's
   std::vector<std::int64_t> dim;  // X first, 1 to 3 axes
   std::int64_t channels = 1;

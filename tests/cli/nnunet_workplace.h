@@ -5,14 +5,11 @@
 
 #include "tests/cli/nii.h"
 #include "tests/cli/shell.h"
+#include "tests/text.h"
 
 namespace nnunet_workplace {
 
 using nlohmann::json;
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 inline const json binary{{"background", 0}, {"ball", 1}};
 inline const json regions{{"background", 0}, {"whole", {1, 2}}, {"core", 2}};

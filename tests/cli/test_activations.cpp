@@ -2,16 +2,13 @@
 #include <doctest/doctest.h>
 
 #include "tests/cli/tiny_training.h"
+#include "tests/text.h"
 
 using nlohmann::json;
 
 namespace {
 
 const std::string wide = " --set models.net.channels=[8,16] --set models.net.num_res_units=1 ";
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

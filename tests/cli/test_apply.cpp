@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/cli/apply_workplace.h"
 #include "tests/cli/npy.h"
 #include "tests/cli/shell.h"
 
@@ -61,15 +62,6 @@ std::string params_of(const json& params) {
   return text;
 }
 
-// Files and the command, all in one folder.
-struct Workplace {
-  Folder folder;
-  std::string in(const std::string& name) const { return (folder.path / name).string(); }
-  shell::Result apply(const std::string& arguments) const {
-    return shell::run("cd " + folder.path.string() + " && $SLUICE apply " + arguments);
-  }
-};
-
 double largest_difference(const std::vector<float>& got, const json& expected, std::size_t every) {
   REQUIRE((expected.size() - 1) * every < got.size());
   double worst = 0, scale = 0;
@@ -84,7 +76,7 @@ double largest_difference(const std::vector<float>& got, const json& expected, s
 }  // namespace
 
 TEST_CASE("apply gives MONAI's intensities") {
-  Workplace w;
+  ApplyWorkplace w;
   const json document = golden("intensity.json");
   for (const json& c : document.at("cases")) {
     if (c["shape"].size() != 4) continue;
@@ -99,7 +91,7 @@ TEST_CASE("apply gives MONAI's intensities") {
 }
 
 TEST_CASE("apply resamples as MONAI does, and the affine comes from and goes to the file beside") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("a.npy"), made_volume());
   const json document = golden("spatial.json");
   int tried = 0;
@@ -129,7 +121,7 @@ TEST_CASE("apply resamples as MONAI does, and the affine comes from and goes to 
 }
 
 TEST_CASE("apply moves an image by a field of displacements") {
-  Workplace w;
+  ApplyWorkplace w;
   const npy::Array image = made_volume();
   npy::write(w.in("a.npy"), image);
   npy::Array field{{3, 13, 9, 11}, std::vector<float>(3 * 13 * 9 * 11, 0.f)};
@@ -147,7 +139,7 @@ TEST_CASE("apply moves an image by a field of displacements") {
 }
 
 TEST_CASE("apply prints and writes MONAI's losses") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("pred.npy"), sines({2, 3, 4, 5, 3}, 1, 2));
   npy::write(w.in("label.npy"), classes({2, 1, 4, 5, 3}));
   int tried = 0;
@@ -176,7 +168,7 @@ TEST_CASE("apply prints and writes MONAI's losses") {
 }
 
 TEST_CASE("apply fires a metric and flushes it") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("p.npy"), {{1, 2, 2, 2}, {0, 1, 2, 2, 1, 1, 0, 0}});
   npy::write(w.in("t.npy"), {{1, 2, 2, 2}, {0, 1, 2, 1, 1, 1, 0, 2}});
   const auto r = w.apply(
@@ -198,7 +190,7 @@ TEST_CASE("apply fires a metric and flushes it") {
 }
 
 TEST_CASE("apply draws the same for the same seed, and something else for another") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("a.npy"), waves({1, 4, 5, 6}));
   const auto drawn = [&](const std::string& seed) {
     REQUIRE(w.apply("rand_gaussian_noise --in image=a.npy --out image=b.npy --param prob=1" + seed)
@@ -211,7 +203,7 @@ TEST_CASE("apply draws the same for the same seed, and something else for anothe
 }
 
 TEST_CASE("apply numbers the samples of a 1:n node, and asks for it") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("a.npy"), waves({1, 6, 6, 6}));
   npy::write(w.in("l.npy"), classes({1, 6, 6, 6}));
   const std::string crop =
@@ -231,7 +223,7 @@ TEST_CASE("apply numbers the samples of a 1:n node, and asks for it") {
 }
 
 TEST_CASE("apply says what is wrong with its command line before it loads anything") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("a.npy"), waves({1, 4, 4, 4}));
   const std::string io = " --in image=a.npy --out image=b.npy";
   const std::pair<std::string, const char*> wrong[] = {
@@ -272,7 +264,7 @@ TEST_CASE("apply says what is wrong with its command line before it loads anythi
 }
 
 TEST_CASE("apply gives a loss of vectors its vectors") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("v.npy"), sines({4, 3}, 0.3, 1));
   for (const char* loss : {"contrastive_loss", "barlow_twins_loss", "mse_loss"}) {
     const auto r = w.apply(std::string(loss) + " --in pred=v.npy label=v.npy --out loss=o.npy");
@@ -281,7 +273,7 @@ TEST_CASE("apply gives a loss of vectors its vectors") {
 }
 
 TEST_CASE("apply names the file or the field that a node cannot use") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("a.npy"), waves({1, 4, 4, 4}));
   npy::write(w.in("flat.npy"), {{3}, {1, 2, 3}});
   w.folder.write("bad.npy", "no array");
@@ -320,7 +312,7 @@ TEST_CASE("apply keeps a real volume's geometry through NIfTI, and losses take N
     MESSAGE("skipped: SLUICE_TEST_DATA names no folder with real data");
     return;
   }
-  Workplace w;
+  ApplyWorkplace w;
   const std::string root = data + "/Task04_Hippocampus/";
   const std::string image = root + "imagesTr/hippocampus_001.nii.gz";
   const std::string label = root + "labelsTr/hippocampus_001.nii.gz";
@@ -344,7 +336,7 @@ TEST_CASE("apply keeps a real volume's geometry through NIfTI, and losses take N
 }
 
 TEST_CASE("apply without --out prints shape, type, range and affine of what comes out") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("a.npy"), {{1, 2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7.5F}});
   const std::string flip = "rand_flip --in image=a.npy --param prob=1 spatial_axis=0";
   CHECK(w.apply(flip).out == "image  float32 [1, 2, 2, 2], 0 to 7.5, no affine\n");
@@ -367,7 +359,7 @@ TEST_CASE("apply without --out prints shape, type, range and affine of what come
 }
 
 TEST_CASE("apply writes the gradients of a node's outputs to its fields, and checks them") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("a.npy"), {{1, 1, 4}, {1, 2, 4, 8}});
   npy::write(w.in("g.npy"), {{1, 3, 1}, {-1.25F, .5F, 3.75F}});
   npy::write(w.in("r.npy"), {{1, 1, 3}, {1, -1, 2}});
@@ -415,7 +407,7 @@ TEST_CASE("apply writes the gradients of a node's outputs to its fields, and che
 }
 
 TEST_CASE("apply answers with a network, and writes gradients to its inputs and parameters") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("x.npy"), sines({2, 1, 8, 8}, 0, 1));
   npy::write(w.in("g.npy"), sines({2, 2, 8, 8}, 3, 1));
   const std::string net =
@@ -460,7 +452,7 @@ TEST_CASE("apply answers with a network, and writes gradients to its inputs and 
 }
 
 TEST_CASE("apply says a network's name once") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("x.npy"), sines({1, 2, 8, 8}, 0, 1));
   const auto r = w.apply(
       "unet --param spatial_dims=2 in_channels=1 out_channels=2 channels='[2,3]' strides='[2]' "
@@ -470,7 +462,7 @@ TEST_CASE("apply says a network's name once") {
 }
 
 TEST_CASE("apply says what a network's inputs, outputs and parameters are called") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("x.npy"), sines({1, 1, 8, 8}, 0, 1));
   npy::write(w.in("t.npy"), {{1}, {7}});
   const std::string net =
@@ -507,7 +499,7 @@ TEST_CASE("apply says what a network's inputs, outputs and parameters are called
 }
 
 TEST_CASE("the resampler refuses what it cannot do in one line") {
-  Workplace w;
+  ApplyWorkplace w;
   npy::write(w.in("a.npy"), {{1, 1, 4}, {1, 2, 4, 8}});
   npy::write(w.in("g.npy"), {{1, 3, 1}, {-1.25F, .5F, 3.75F}});
   npy::write(w.in("two.npy"), {{2, 1, 4}, {1, 2, 4, 8, 1, 2, 4, 8}});

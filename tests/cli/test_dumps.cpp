@@ -3,6 +3,7 @@
 
 #include "tests/cli/nifti.h"
 #include "tests/cli/shell.h"
+#include "tests/text.h"
 
 using shell::Folder;
 
@@ -23,10 +24,6 @@ struct Smoothing {
   }
   bool has(const std::string& file) const { return std::filesystem::exists(folder.path / file); }
 };
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

@@ -5,15 +5,12 @@
 
 #include "tests/cli/npy.h"
 #include "tests/cli/tiny_training.h"
+#include "tests/text.h"
 
 using nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 const std::string python = SLUICE_PYTHON;
 

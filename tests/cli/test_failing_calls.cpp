@@ -9,15 +9,12 @@
 #include "tests/campaign.h"
 #include "tests/cli/packaged.h"
 #include "tests/cli/tiny_training.h"
+#include "tests/text.h"
 
 using nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 const int errors[] = {ENOSPC, EIO, EMFILE, EACCES, EINTR, 0};  // 0: half a write
 constexpr std::uint64_t kinds = std::size(errors);

@@ -4,24 +4,20 @@
 
 #include <cmath>
 
+#include "tests/cli/apply_workplace.h"
 #include "tests/cli/npy.h"
 #include "tests/cli/shell.h"
 
 namespace {
 
-struct Workplace {
-  shell::Folder folder;
-  std::string in(const std::string& name) const { return (folder.path / name).string(); }
-  shell::Result apply(const std::string& arguments) const {
-    return shell::run("cd " + folder.path.string() + " && $SLUICE apply " + arguments);
-  }
+struct FilterWorkplace : ApplyWorkplace {
   void check(const std::string& file, const std::vector<float>& wanted, double within) const {
     CAPTURE(file);
     const std::vector<float> got = npy::read(in(file));
     REQUIRE(got.size() == wanted.size());
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - wanted[i]) < within);
   }
-  Workplace() {
+  FilterWorkplace() {
     const auto write = [&](const char* name, std::vector<std::int64_t> shape,
                            std::vector<float> values) {
       npy::write(in(name), {std::move(shape), std::move(values)});
@@ -42,7 +38,7 @@ struct Workplace {
 }  // namespace
 
 TEST_CASE("apply filters, with gradients to fields and to trained parameters") {
-  const Workplace w;
+  const FilterWorkplace w;
   const auto r = w.apply(
       "trainable_joint_bilateral_filter --in image=x.npy guide=guide.npy --param spatial_dims=1 "
       "'spatial_sigma=[1]' color_sigma=0.5 --out image=o.npy --grad image=six.npy --out-grad "
@@ -71,7 +67,7 @@ TEST_CASE("apply filters, with gradients to fields and to trained parameters") {
 }
 
 TEST_CASE("apply gives MONAI's numbers of image_filter") {
-  const Workplace w;
+  const FilterWorkplace w;
   std::vector<float> values;
   for (int i = 0; i < 12; ++i) values.push_back(static_cast<float>(std::pow(i, 1.3)));
   npy::write(w.in("im.npy"), {{1, 3, 4}, values});
@@ -95,7 +91,7 @@ TEST_CASE("apply gives MONAI's numbers of image_filter") {
 }
 
 TEST_CASE("apply holds the filters' gradients against central differences") {
-  const Workplace w;
+  const FilterWorkplace w;
   for (
       const std::string line :
       {"bilateral_filter --in image=x.npy --param spatial_dims=1 fast_approx=false spatial_sigma=1 "
@@ -129,7 +125,7 @@ struct Refusal {
 };
 
 // Each in one line with the text, and nothing is written. The image is x.npy where none is named.
-void check_refusals(const Workplace& w, const std::vector<Refusal>& cases) {
+void check_refusals(const FilterWorkplace& w, const std::vector<Refusal>& cases) {
   for (const auto& [line, code, text] : cases) {
     CAPTURE(line);
     std::string call = line;
@@ -151,7 +147,7 @@ void check_refusals(const Workplace& w, const std::vector<Refusal>& cases) {
 }  // namespace
 
 TEST_CASE("the filters refuse what they cannot do in one line") {
-  const Workplace w;
+  const FilterWorkplace w;
   check_refusals(
       w,
       {{"bilateral_filter --param spatial_sigma=0", 2, "spatial_sigma"},
@@ -210,7 +206,7 @@ TEST_CASE("the filters refuse what they cannot do in one line") {
 }
 
 TEST_CASE("the filters refuse fields of other sizes and kinds, by name") {
-  const Workplace w;
+  const FilterWorkplace w;
   npy::write(w.in("nan.npy"), {{1}, {NAN}});
   npy::write(w.in("empty.npy"), {{1, 1, 0}, {}});
   npy::write(w.in("three.npy"), {{1, 3}, {1, 1, 1}});

@@ -2,18 +2,9 @@
 #include <doctest/doctest.h>
 
 #include "tests/cli/tiny_training.h"
+#include "tests/text.h"
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-int count(const std::string& text, const std::string& part) {
-  int n = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
 
 struct Drawn : TinyTraining {
   shell::Result dot(const std::string& more) const {
@@ -32,8 +23,8 @@ TEST_CASE("a network's picture has its steps, their sizes and what they cost") {
   CHECK(contains(r.out, "<b>model.0.conv</b>"));
   CHECK(contains(r.out, "2 x 8 x 8 x 8, 56 weights, 27.6 k multiply-adds"));
   CHECK(contains(r.out, "for a sample of 1 x 16 x 16 x 16"));
-  CHECK(count(r.out, "label=<<b>") == count(r.out, "fillcolor=") + 1);
-  CHECK(count(r.out, "peripheries=2") == 1);
+  CHECK(occurrences(r.out, "label=<<b>") == occurrences(r.out, "fillcolor=") + 1);
+  CHECK(occurrences(r.out, "peripheries=2") == 1);
   const auto sized = t.dot("g.json --net net --size 32,16,16");
   CHECK(contains(sized.out, "2 x 16 x 8 x 8, 56 weights, 55.3 k multiply-adds"));
   CHECK(t.dot("--net net --size 32,16,16 g.json").out == sized.out);
@@ -66,8 +57,8 @@ TEST_CASE("a measured picture and the profile's table say what each layer cost")
   const auto r = t.dot("g.json --net net --run a");
   INFO(r.err);
   REQUIRE(r.code == 0);
-  CHECK(count(r.out, " ms forward, ") == static_cast<int>(layers.size()));
-  CHECK(count(t.dot("a --net net").out, " ms forward, ") == 0);
+  CHECK(occurrences(r.out, " ms forward, ") == static_cast<int>(layers.size()));
+  CHECK(occurrences(t.dot("a --net net").out, " ms forward, ") == 0);
   const auto table = shell::run(t.in_folder + "$SLUICE profile g.json --seconds 0 --all");
   INFO(table.err);
   CHECK(contains(table.out, "net: layer"));

@@ -5,14 +5,13 @@
 #include "tests/cli/nii.h"
 
 using nlohmann::json;
-using Workplace = NewWorkplace;
 
 namespace {
 
 std::string number(int i) { return std::to_string(i / 10) + std::to_string(i % 10); }
 
 // `cases` pairs and a dataset.json of the decathlon.
-void make_decathlon(const Workplace& w, int cases, nii::Size size, nii::Spacing spacing,
+void make_decathlon(const NewWorkplace& w, int cases, nii::Size size, nii::Spacing spacing,
                     const std::string& modality = "MRI", float low = 0) {
   json training = json::array();
   for (int i = 0; i < cases; ++i) {
@@ -33,7 +32,7 @@ void make_decathlon(const Workplace& w, int cases, nii::Size size, nii::Spacing 
 }  // namespace
 
 TEST_CASE("new segmentation of a decathlon folder: a graph that trains without editing") {
-  Workplace w;
+  NewWorkplace w;
   make_decathlon(w, 6, {20, 24, 18}, {1, 1, 1.2f});
   const json summary = w.makes_and_runs("segmentation");
   CHECK(summary.at("status") == "done");
@@ -51,7 +50,7 @@ TEST_CASE("new segmentation of a decathlon folder: a graph that trains without e
 }
 
 TEST_CASE("new says what it saw and writes the same graph each time, to stdout without -o") {
-  Workplace w;
+  NewWorkplace w;
   make_decathlon(w, 6, {20, 24, 18}, {1, 1, 1.2f});
   const auto once = w.run("new segmentation data"), again = w.run("new segmentation data");
   CHECK(once.code == 0);
@@ -68,7 +67,7 @@ TEST_CASE("new says what it saw and writes the same graph each time, to stdout w
 }
 
 TEST_CASE("a label's name with a line end stays within its comment") {
-  Workplace w;
+  NewWorkplace w;
   make_decathlon(w, 6, {20, 24, 18}, {1, 1, 1.2f});
   json list = json::parse(w.folder.read("data/dataset.json"));
   list["labels"]["1"] = "front\n  \"name\": \"mine\",";
@@ -79,7 +78,7 @@ TEST_CASE("a label's name with a line end stays within its comment") {
 }
 
 TEST_CASE("new scales CT by what the foreground holds and leaves thick slices alone at first") {
-  Workplace w;
+  NewWorkplace w;
   make_decathlon(w, 4, {40, 40, 9}, {0.8f, 0.8f, 5}, "CT", -1000);
   REQUIRE(w.run("new segmentation data -o graph.json").code == 0);
   const json graph = w.graph();
@@ -92,7 +91,7 @@ TEST_CASE("new scales CT by what the foreground holds and leaves thick slices al
 }
 
 TEST_CASE("new segmentation of image and label folders makes a mask of 0 and 255") {
-  Workplace w;
+  NewWorkplace w;
   for (int i = 0; i < 6; ++i)
     nii::write_pair(w.at("data/images/a" + number(i) + ".nii"),
                     w.at("data/labels/a" + number(i) + ".nii"), {16, 18, 20}, {1, 1, 1}, 255);
@@ -107,7 +106,7 @@ TEST_CASE("new segmentation of image and label folders makes a mask of 0 and 255
 }
 
 TEST_CASE("new segmentation of an nnU-Net folder joins its channels, and new prediction after it") {
-  Workplace w;
+  NewWorkplace w;
   for (int i = 0; i < 5; ++i) {
     const std::string name = "case_" + number(i);
     nii::write_pair(w.at("data/imagesTr/" + name + "_0000.nii"),
@@ -141,7 +140,7 @@ TEST_CASE("new segmentation of an nnU-Net folder joins its channels, and new pre
 }
 
 TEST_CASE("new sees files whose endings are in capitals, as readers do") {
-  Workplace w;
+  NewWorkplace w;
   for (const char* name : {"A.NII", "b.nii", "C.Nii"})
     nii::write_pair(w.at(std::string("data/") + name), "", {16, 16, 16}, {2, 2, 2});
   CHECK(w.makes_and_runs("prediction").at("samples").at("emitted") == 3);
@@ -157,7 +156,7 @@ TEST_CASE("new sees files whose endings are in capitals, as readers do") {
 }
 
 TEST_CASE("new prediction of a folder runs without weights, and says that they are missing") {
-  Workplace w;
+  NewWorkplace w;
   for (int i = 0; i < 3; ++i)
     nii::write_pair(w.at("data/b" + number(i) + ".nii"), "", {16, 16, 16}, {2, 2, 2});
   const auto text = w.run("new prediction data");
@@ -171,7 +170,7 @@ TEST_CASE("new prediction of a folder runs without weights, and says that they a
 }
 
 TEST_CASE("new prediction with a run's overlapping regions keeps each as a channel") {
-  Workplace w;
+  NewWorkplace w;
   nii::write_pair(w.at("data/b.nii"), "", {16, 16, 16}, {2, 2, 2});
   const auto graph_of = [&](const json& loss) {
     json nodes{{"cases", {{"type", "file_list"}, {"root", "data"}, {"pattern", "*.nii"}}},
@@ -200,7 +199,7 @@ TEST_CASE("new prediction with a run's overlapping regions keeps each as a chann
 }
 
 TEST_CASE("new prediction refuses a network of images with other channels, where it can know") {
-  Workplace w;
+  NewWorkplace w;
   nii::write_pair(w.at("data/b.nii"), "", {16, 16, 16}, {2, 2, 2});
   const auto made = [&](const json& transform) {
     const json scale{{"type", "scale_intensity"}, {"in", "load"}, {"keys", "image"}};
@@ -224,7 +223,7 @@ TEST_CASE("new prediction refuses a network of images with other channels, where
 }
 
 TEST_CASE("new names odd cases, and its graph leaves them out") {
-  Workplace w;
+  NewWorkplace w;
   make_decathlon(w, 8, {16, 16, 16}, {1, 1, 1});
   const auto ball = w.at("data/labelsTr/case_02.nii");
   nii::write_pair(w.at("other.nii"), ball, {16, 16, 17}, {1, 1, 1});
@@ -237,7 +236,7 @@ TEST_CASE("new names odd cases, and its graph leaves them out") {
 }
 
 TEST_CASE("new refuses what no graph can be right for") {
-  Workplace w;
+  NewWorkplace w;
   w.folder.write("empty/readme.txt", "");
   make_decathlon(w, 2, {16, 16, 1}, {1, 1, 1});
   nii::write_pair(w.at("half/images/a.nii"), w.at("half/labels/a.nii"), {9, 9, 9}, {1, 1, 1}, 0.5f);
@@ -263,7 +262,7 @@ TEST_CASE("new segmentation of real data trains as it is") {
     MESSAGE("skipped: SLUICE_TEST_DATA names no folder with real data");
     return;
   }
-  Workplace w;
+  NewWorkplace w;
   std::filesystem::create_directory_symlink(data + "/Task04_Hippocampus", w.at("data"));
   REQUIRE(w.run("new segmentation data -o graph.json").code == 0);
   const auto ran = w.run(
@@ -275,7 +274,7 @@ TEST_CASE("new segmentation of real data trains as it is") {
 }
 
 TEST_CASE("options of nnU-Net's recipe are for the recipe") {
-  Workplace w;
+  NewWorkplace w;
   make_decathlon(w, 2, {20, 24, 18}, {1, 1, 1});
   for (const std::string option :
        {"--planner resenc_m", "--gpu-memory 8", "--fingerprint f.json",

@@ -3,6 +3,7 @@
 
 #include "tests/cli/nii.h"
 #include "tests/cli/shell.h"
+#include "tests/text.h"
 
 using nlohmann::json;
 using shell::Folder;
@@ -177,12 +178,6 @@ void write_data(const Bundle& b) {
                [](int x, int y, int z) { return static_cast<float>(x + y * z); });
 }
 
-std::size_t count(const std::string& text, const std::string& what) {
-  std::size_t n = 0;
-  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += what.size()) ++n;
-  return n;
-}
-
 }  // namespace
 
 TEST_CASE("a bundle's inference becomes a graph that says where each part stood, and runs") {
@@ -198,7 +193,7 @@ TEST_CASE("a bundle's inference becomes a graph that says where each part stood,
   CHECK(b.run("fmt --check graph.json").out.empty());
   // Every component is in one line of the report.
   const std::string report = b.folder.read("graph.import.txt");
-  CHECK(count(report, "\n") == count(inference().dump(), "_target_"));
+  CHECK(occurrences(report, "\n") == occurrences(inference().dump(), "_target_"));
   const json nodes = b.graph()["nodes"];
   CHECK(nodes["spacing"]["pixdim"] == json{2, 2, 2});
   CHECK(nodes["invert"]["mode"] == "bilinear");
@@ -1469,7 +1464,7 @@ eval: [$monai.utils.set_determinism(seed=123), $@evaluator.run()]
   CHECK(graph["run"]["seed"] == 123);
   CHECK(nodes["cases"]["lists"].size() == 1);
   CHECK(nodes["load"]["keys"] == "moving");
-  CHECK(count(nodes.dump(), "\"type\":\"scale_intensity\"") == 1);
+  CHECK(occurrences(nodes.dump(), "\"type\":\"scale_intensity\"") == 1);
   CHECK(nodes["copy"]["names"] == "fixed");
   CHECK(nodes["rand_flip"]["keys"] == "fixed");
   CHECK(nodes["both"]["keys"] == json{"moving", "fixed"});

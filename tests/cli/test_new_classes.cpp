@@ -7,13 +7,12 @@
 #include "tests/cli/nii.h"
 
 using nlohmann::json;
-using Workplace = NewWorkplace;
 
 namespace {
 
 std::string number(int i) { return std::to_string(i / 10) + std::to_string(i % 10); }
 
-void make_pictures(const Workplace& w, int each, bool of_one_size) {
+void make_pictures(const NewWorkplace& w, int each, bool of_one_size) {
   for (int i = 0; i < each; ++i)
     for (int c = 0; c < 3; ++c)
       w.folder.write(
@@ -24,7 +23,7 @@ void make_pictures(const Workplace& w, int each, bool of_one_size) {
 }  // namespace
 
 TEST_CASE("new classification of pictures: a graph that trains without editing") {
-  Workplace w;
+  NewWorkplace w;
   make_pictures(w, 8, true);
   const json summary = w.makes_and_runs("classification");
   CHECK(summary.at("status") == "done");
@@ -42,7 +41,7 @@ TEST_CASE("new classification of pictures: a graph that trains without editing")
 }
 
 TEST_CASE("new classification makes pictures of several sizes one") {
-  Workplace w;
+  NewWorkplace w;
   make_pictures(w, 5, false);
   const json summary = w.makes_and_runs("classification");
   CHECK(summary.at("status") == "done");
@@ -50,7 +49,7 @@ TEST_CASE("new classification makes pictures of several sizes one") {
 }
 
 TEST_CASE("new classification of volumes turns them to RAS and trains in three dimensions") {
-  Workplace w;
+  NewWorkplace w;
   for (int i = 0; i < 5; ++i)
     for (const char* c : {"ball", "none"})
       nii::write(w.at("data/" + std::string(c) + "/" + number(i) + ".nii"), {24, 20, 22}, {1, 1, 2},
@@ -66,7 +65,7 @@ TEST_CASE("new classification of volumes turns them to RAS and trains in three d
 }
 
 TEST_CASE("new classification says what it saw and leaves pictures out that cannot be read") {
-  Workplace w;
+  NewWorkplace w;
   make_pictures(w, 8, true);
   w.folder.write("data/a/99.jpg", "no picture");
   const auto seen = w.run("new classification data");
@@ -79,7 +78,7 @@ TEST_CASE("new classification says what it saw and leaves pictures out that cann
 }
 
 TEST_CASE("new classification refuses what no graph can be right for") {
-  Workplace w;
+  NewWorkplace w;
   w.folder.write("empty/readme.txt", "");
   w.folder.write("one/a/1.bmp", bmp(32, 32, 1, 1));
   w.folder.write("mixed/a/1.bmp", bmp(32, 32, 1, 1));

@@ -3,15 +3,12 @@
 
 #include "tests/cli/nii.h"
 #include "tests/cli/tiny_training.h"
+#include "tests/text.h"
 
 using nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 const json network{{"type", "plain_conv_unet"},
                    {"spatial_dims", 3},
@@ -53,10 +50,10 @@ json plans() {
 const std::string model = "nnUNetTrainer__nnUNetPlans__3d_fullres";
 
 // A folder with a run, a model of it in nnU-Net's layout, and images.
-struct Workplace {
+struct ModelWorkplace {
   TinyTraining t;
 
-  Workplace() {
+  ModelWorkplace() {
     t.folder.write(model + "/plans.json", plans().dump());
     t.folder.write(model + "/dataset.json", R"({"channel_names": {"0": "MRI"}, "numTraining": 6,
       "labels": {"background": 0, "ball": 1}, "file_ending": ".nii.gz"})");
@@ -101,7 +98,7 @@ const std::string architecture = "/configurations/3d_fullres/architecture/";
 }  // namespace
 
 TEST_CASE("a run's weights become nnU-Net's checkpoint and come back, number for number") {
-  const Workplace w;
+  const ModelWorkplace w;
   const std::string file = model + "/fold_0/checkpoint_final.pth";
   w.must("convert " + file + " back.safetensors");
   const auto sums = [&](const std::string& of) {
@@ -130,7 +127,7 @@ TEST_CASE("a run's weights become nnU-Net's checkpoint and come back, number for
 }
 
 TEST_CASE("a model of nnU-Net's predicts, with one fold and with the mean of several") {
-  const Workplace w;
+  const ModelWorkplace w;
   w.must("new prediction in --weights " + model + " -o p.json");
   w.must("run p.json --quiet --out one");
   CHECK(fs::exists(w.t.folder.path / "one/segmentations/a.nii.gz"));
@@ -163,7 +160,7 @@ TEST_CASE("a model of nnU-Net's predicts, with one fold and with the mean of sev
 }
 
 TEST_CASE("several models of nnU-Net's predict by the mean of their probabilities") {
-  const Workplace w;
+  const ModelWorkplace w;
   const auto predict = [&](const std::string& models, const std::string& out) {
     w.must("new prediction in --weights " + models + " -o " + out + ".json");
     w.must("run " + out + ".json --quiet --out " + out);
@@ -197,14 +194,14 @@ TEST_CASE("several models of nnU-Net's predict by the mean of their probabilitie
 }
 
 TEST_CASE("a network of several weights does not train") {
-  const Workplace w;
+  const ModelWorkplace w;
   w.refused("run g.json --quiet --no-out --set 'models.net=" + network.dump() +
                 "' --set '+models.net.weights=[\"run\",\"run\"]'",
             2, "is the mean of several weights, which node \"step\" cannot train");
 }
 
 TEST_CASE("what is wrong with a model of nnU-Net's is said, and nothing is written") {
-  const Workplace w;
+  const ModelWorkplace w;
   const auto restore = [&] { w.t.folder.write(model + "/plans.json", plans().dump()); };
   w.plans_with(architecture + "network_class_name", "nnunetv2.nets.PrimusM");
   w.refused(3, "network \"nnunetv2.nets.PrimusM\" is not known; known are PlainConvUNet and");
@@ -241,7 +238,7 @@ TEST_CASE("what is wrong with a model of nnU-Net's is said, and nothing is writt
 }
 
 TEST_CASE("a checkpoint of nnU-Net's that is cut or flipped is refused") {
-  const Workplace w;
+  const ModelWorkplace w;
   const std::string file = model + "/fold_0/checkpoint_final.pth", whole = w.t.folder.read(file);
   w.bytes(file, whole.substr(0, whole.size() / 2));
   w.refused(3, "is cut short, or no zip archive");

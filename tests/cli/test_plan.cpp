@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/cli/tiny_training.h"
+#include "tests/text.h"
 
 using nlohmann::json;
 
@@ -19,10 +20,6 @@ struct Planned : TinyTraining {
     return shell::run(in_folder + "$SLUICE plan " + more);
   }
 };
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

@@ -16,6 +16,7 @@
 #include "tests/cli/device_training.h"
 #include "tests/cli/nii.h"
 #include "tests/cli/tiny_training.h"
+#include "tests/text.h"
 
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -53,10 +54,6 @@ struct Sharded : TinyTraining {
   }
 };
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // Two processes that a launcher's variables join; their environment may begin their commands. The
 // code is rank 0's, rank 1's stands in what is printed.
 shell::Result as_ranks(const TinyTraining& t, const std::string& first, const std::string& second) {
@@ -66,12 +63,6 @@ shell::Result as_ranks(const TinyTraining& t, const std::string& first, const st
                     "(RANK=1 LOCAL_RANK=1; export RANK LOCAL_RANK; " +
                     second + ") & other=$!\n(RANK=0 LOCAL_RANK=0; export RANK LOCAL_RANK; " +
                     first + ")\ncode=$?\nwait $other\necho other $?\nexit $code");
-}
-
-int count(const std::string& text, const std::string& part) {
-  int n = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
 }
 
 // A socket at a free port of 127.0.0.1, and the port.
@@ -97,7 +88,7 @@ void check_cut_and_resumed(const Sharded& t, const std::string& log, const std::
                  " r/metrics.jsonl; do sleep 0.01; done\n"
                  "kill -TERM $all\nwait $all\necho code $?");
   CHECK_MESSAGE(contains(cut.out, "code 143"), cut.out, cut.err);
-  CHECK_MESSAGE(count(cut.err, "stopping") == 1, cut.err);
+  CHECK_MESSAGE(occurrences(cut.err, "stopping") == 1, cut.err);
   CHECK(t.json_of("r/summary.json").at("status") == "cut");
   REQUIRE(shell::run(t.in_folder + "$SLUICE run --quiet --resume r").code == 0);
   CHECK(t.weights("r") == t.weights(whole));
@@ -380,7 +371,7 @@ TEST_CASE("a run of several processes goes on with another number of them, to th
   REQUIRE(t.run("--processes 3 --set run.epochs=1 --out cut").code == 0);
   const auto more = t.run("--processes 2 --resume cut");
   REQUIRE(more.code == 0);
-  CHECK_MESSAGE(count(more.err, "settings differ") == 1, more.err);
+  CHECK_MESSAGE(occurrences(more.err, "settings differ") == 1, more.err);
   CHECK(t.weights("cut") == t.weights("whole"));
 }
 
@@ -391,7 +382,7 @@ TEST_CASE("a running mean is over batches, also of their shards, in any number o
   const Sharded t(g);
   for (const std::string processes : {"1", "2", "4"}) {
     REQUIRE(t.run("--overwrite --out r --processes " + processes).code == 0);
-    CHECK(count(t.folder.read("r/metrics.jsonl"), "\"log\":\"often.mean\"") == 6);
+    CHECK(occurrences(t.folder.read("r/metrics.jsonl"), "\"log\":\"often.mean\"") == 6);
   }
 }
 
@@ -718,7 +709,7 @@ TEST_CASE("a rank that is killed ends the others at once, and a resume gives the
     if (contains(run.out, "code 0")) continue;  // it was over
     ++killed;
     if (fs::exists(t.folder.path / "r/sessions.jsonl"))
-      CHECK(count(t.folder.read("r/sessions.jsonl"), "\"event\":\"end\"") <= 1);
+      CHECK(occurrences(t.folder.read("r/sessions.jsonl"), "\"event\":\"end\"") <= 1);
     CHECK_MESSAGE(!contains(run.err, "cannot write"), run.err);
     // The launcher's code is the killed rank's own.
     CHECK_MESSAGE(contains(run.out, "code 137"), run.out, run.err);
@@ -866,7 +857,7 @@ TEST_CASE("a run that is gone on with knows what each process found bad") {
   const std::string bad = "cdeh";  // all are rank 1's
   t.damage(bad);
   REQUIRE(t.run("--set run.epochs=1 --processes 2 --out r").code == 0);
-  CHECK(count(t.folder.read("r/quarantine.jsonl"), "\n") == 4);
+  CHECK(occurrences(t.folder.read("r/quarantine.jsonl"), "\n") == 4);
   t.mend(bad);
   fs::copy(t.folder.path / "r", t.folder.path / "s", fs::copy_options::recursive);
   const auto more = t.run("--set +run.max_bad=3 --resume r");
@@ -930,7 +921,7 @@ TEST_CASE("a signal to one process ends all with its code, and is said once") {
       const auto both = first ? as_ranks(t, signalled, run) : as_ranks(t, run, signalled);
       CHECK_MESSAGE(both.code == 138, both.err);
       CHECK_MESSAGE(contains(both.out, "other 138"), both.out, both.err);
-      CHECK_MESSAGE(count(both.err, "stopping") == 1, both.err);
+      CHECK_MESSAGE(occurrences(both.err, "stopping") == 1, both.err);
       CHECK(t.json_of("r/summary.json").at("status") == "cut");
       fs::remove_all(t.folder.path / "r");
     }

@@ -4,6 +4,7 @@
 #include "tests/cli/nifti.h"
 #include "tests/cli/screen.h"
 #include "tests/cli/shell.h"
+#include "tests/text.h"
 
 using shell::Folder;
 using shell::OnTerminal;
@@ -37,10 +38,6 @@ struct Endless {
     return t;
   }
 };
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // The screen's last lines are a block whose first line is the head.
 bool shows_block(const OnTerminal& t, const std::string& word) {

@@ -1,5 +1,6 @@
 // ONNX Runtime's providers, asked of a library that writes down what it is called with.
 #include "tests/cli/packaged.h"
+#include "tests/text.h"
 
 namespace {
 
@@ -17,10 +18,6 @@ std::string predict(const std::string& provider) {
          "\"out_channels\": 2, \"spatial_dims\": 3, \"engine_cache\": \"engines\", \"provider\": "
          "\"" +
          provider + "\"}'\n";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

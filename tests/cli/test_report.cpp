@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/cli/browser.h"
+#include "tests/text.h"
 
 using nlohmann::json;
 using shell::browser;
@@ -106,12 +107,6 @@ void write_run(const Folder& f, const std::string& at = "run/") {
   f.write(at + "previews/index.jsonl", image.dump() + "\n" + outside.dump() + "\n");
 }
 
-std::size_t count(const std::string& text, const std::string& what) {
-  std::size_t n = 0;
-  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
-  return n;
-}
-
 const char* const sections[] = {"headline",   "curves",   "pictures",    "graph",
                                 "nodes",      "timeline", "trace",       "slowest",
                                 "quarantine", "history",  "environment", "resolved"};
@@ -130,12 +125,12 @@ TEST_CASE("a report is one file that loads nothing and in which no name becomes 
     CHECK(page.find(std::string("id=\"s-") + id + "\"") != std::string::npos);
   CHECK(page.find("<script>") == std::string::npos);
   CHECK(page.find("<img") == std::string::npos);
-  CHECK(count(page, "<script") == 2);  // the data and the page's own
-  CHECK(count(page, "</script") == 2);
+  CHECK(occurrences(page, "<script") == 2);  // the data and the page's own
+  CHECK(occurrences(page, "</script") == 2);
   CHECK(page.find("default-src 'none'") != std::string::npos);
   for (const char* scheme : {"src=\"http", "href=\"", "url(h", "@import"})
     CHECK(page.find(scheme) == std::string::npos);
-  CHECK(count(page, "iVBORw0KGgo") == 1);  // the one preview, and not the file outside
+  CHECK(occurrences(page, "iVBORw0KGgo") == 1);  // the one preview, and not the file outside
   CHECK_FALSE(std::filesystem::exists(f.path / "r.html.part"));
 }
 
@@ -192,7 +187,7 @@ TEST_CASE("curves and overviews that nodes left stand in the report, others are 
   CHECK(page.find("\"node\":\"bad\"") == std::string::npos);
   CHECK(page.find("\"name\":\"slide\",\"png\":\"iVBORw0KGgo") != std::string::npos);
   CHECK(page.find("\"name\":\"no\"") == std::string::npos);
-  CHECK(count(page, "</script") == 2);
+  CHECK(occurrences(page, "</script") == 2);
   const std::string program = browser();
   if (program.empty()) return;
   const auto r = rendered(program, f.path / "run/report.html");
@@ -268,7 +263,7 @@ TEST_CASE("a browser draws every section of a report without an error") {
     CHECK(r.out.find(heading) != std::string::npos);
     CHECK((r.out.find("4; threads, times and memory are those of the first") != r.out.npos) ==
           whole);
-    CHECK(count(r.out, "<script") == 2);
+    CHECK(occurrences(r.out, "<script") == 2);
     CHECK(r.out.find("<img src=\"x\"") == std::string::npos);
     for (const char* id : sections) {
       if (std::string(id) == "headline") continue;

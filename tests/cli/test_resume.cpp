@@ -9,16 +9,13 @@
 #include "tests/cli/packaged.h"
 #include "tests/cli/tiny_training.h"
 #include "tests/cli/types.h"
+#include "tests/text.h"
 
 using nlohmann::json;
 using shell::Folder;
 namespace fs = std::filesystem;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // The numbers of the turns that a run of `epochs` in all makes after one of `first`.
 std::vector<sluice::Turn> turns(int epochs, int every, const json* place = nullptr,

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/cli/shell.h"
+#include "tests/text.h"
 
 using nlohmann::json;
 using shell::Folder;
@@ -18,10 +19,6 @@ const char* const tiny = R"({
     "save":  { "type": "save_image", "in": "scale", "keys": ["image"], "output_dir": "/tmp" }
   }
 })";
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::string in(const Folder& folder) { return "cd " + folder.path.string() + "; "; }
 

@@ -4,6 +4,7 @@
 
 #include "tests/cli/device_training.h"
 #include "tests/cli/shell.h"
+#include "tests/text.h"
 
 using nlohmann::json;
 using shell::Folder;
@@ -43,10 +44,6 @@ struct Training {
     return r.err;
   }
 };
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

@@ -3,16 +3,13 @@
 
 #include "tests/cli/npy.h"
 #include "tests/cli/tiny_training.h"
+#include "tests/text.h"
 
 using nlohmann::json;
 
 namespace {
 
 const std::string folder = SLUICE_SOURCE_DIR "/tests/golden/weights/";
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 struct Begun {
   TinyTraining t;

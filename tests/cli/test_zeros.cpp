@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/cli/tiny_training.h"
+#include "tests/text.h"
 
 using nlohmann::json;
 
@@ -10,10 +11,6 @@ namespace {
 const std::string wide = " --set models.net.channels=[16,32] ";
 std::string sparse(const std::string& what) {
   return wide + "--set 'models.net.sparsity=" + what + "' ";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // The share of zeros in a run's weight, and whether they stand where its mask has them.

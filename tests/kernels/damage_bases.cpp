@@ -8,9 +8,9 @@
 #include "kernels/files/nifti.h"
 #include "kernels/files/npy.h"
 #include "kernels/files/png.h"
+#include "tests/gzipped.h"
 #include "tests/kernels/damage.h"
 #include "tests/picture_bytes.h"
-#include "tests/zlib_bytes.h"
 
 namespace sluice {
 namespace {
@@ -72,11 +72,6 @@ Bytes second_nifti() {
   for (std::size_t i = 0; i < std::size_t(nx * ny * nz); ++i)
     put_big(b, 544 + 8 * i, double(i * 37 % 211));
   return b;
-}
-
-Bytes gzipped(const Bytes& raw, int level) {
-  const FileBytes b = gzip(raw, level);
-  return Bytes(b.data(), b.data() + b.size());
 }
 
 // The same voxels as the files above, int16, X fastest.

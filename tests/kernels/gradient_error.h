@@ -18,7 +18,7 @@ inline double apart(const at::Tensor& a, const at::Tensor& b) {
   return (a.flatten() - b.flatten()).abs().max().item<double>();
 }
 
-inline at::Tensor sines(at::IntArrayRef shape, double pace) {
+inline at::Tensor wave(at::IntArrayRef shape, double pace) {
   return at::sin(at::arange(c10::multiply_integers(shape), at::kDouble) * pace + 0.3).view(shape);
 }
 
@@ -27,7 +27,7 @@ using Operation = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
 // The largest difference of the tape's gradients from central differences, per input.
 inline double gradient_error(const Operation& of, std::vector<at::Tensor> inputs) {
   for (at::Tensor& t : inputs) t = t.detach().clone().requires_grad_();
-  const at::Tensor out = of(inputs), weight = sines(out.sizes(), 1.7);
+  const at::Tensor out = of(inputs), weight = wave(out.sizes(), 1.7);
   const auto grads = torch::autograd::grad({out}, inputs, {weight}, {}, false, true);
   double worst = 0;
   const c10::NoGradGuard no_grad;

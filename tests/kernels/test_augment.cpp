@@ -14,6 +14,7 @@
 #include "kernels/image/resample.h"
 #include "kernels/image/resizing.h"
 #include "kernels/image/spatial.h"
+#include "tests/nearness.h"
 
 using namespace sluice;
 using namespace sluice::kernels;
@@ -58,10 +59,6 @@ at::Tensor run(const AugmentChain& chain, std::int64_t channels, at::ScalarType 
       (reinterpret_cast<std::uintptr_t>(workspace.data()) + 255) / 256 * 256);
   REQUIRE(sluice_augment_cpu(&job, 1, aligned));
   return out;
-}
-double distance(const at::Tensor& a, const at::Tensor& b) {
-  REQUIRE(a.sizes() == b.sizes());
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
 }
 at::Tensor single(const at::Tensor& v, const AugmentOp& op) {
   AugmentChain chain = chain_of(v);

@@ -12,6 +12,7 @@
 #include "kernels/net/direct_conv.h"
 #include "kernels/net/sparsity.h"
 #include "tests/campaign.h"
+#include "tests/nearness.h"
 
 using namespace sluice;
 
@@ -37,10 +38,6 @@ at::Tensor at_the_end(const at::Tensor& t) {
       end - bytes, t.sizes(), t.strides(), [=](void*) { ::munmap(memory, whole + page); },
       t.options());
   return copy.copy_(t);
-}
-
-double relative(const at::Tensor& a, const at::Tensor& b) {
-  return ((a.to(at::kDouble) - b.to(at::kDouble)).norm() / b.to(at::kDouble).norm()).item<double>();
 }
 
 struct Case {

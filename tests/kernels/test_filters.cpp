@@ -10,6 +10,7 @@
 #include "kernels/image/resizing.h"
 #include "kernels/image/separable.h"
 #include "kernels/image/spatial.h"
+#include "tests/nearness.h"
 
 using namespace sluice;
 using kernels::Jitter;
@@ -22,11 +23,6 @@ at::Tensor pixels(at::IntArrayRef shape, at::ScalarType type) {
   const at::Tensor unit = (at::sin(k * k * 0.37 + k) + 1) / 2;
   return (type == at::kByte ? unit * 255.99 : unit).to(type).reshape(shape);
 }
-double distance(const at::Tensor& a, const at::Tensor& b) {
-  REQUIRE(a.sizes() == b.sizes());
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
-}
-
 // sum_t weight[t] * in[cell[t]] along an axis of a double tensor.
 at::Tensor along(const at::Tensor& in, const Band& band, std::int64_t axis) {
   at::Tensor out;

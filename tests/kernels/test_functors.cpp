@@ -9,6 +9,7 @@
 #include "kernels/optim/optim.h"
 #include "kernels/optim/optim_value.h"
 #include "tests/kernels/optim_by_functor.h"
+#include "tests/nearness.h"
 
 using namespace sluice;
 using namespace sluice::kernels;
@@ -19,10 +20,6 @@ at::Tensor sines(at::IntArrayRef shape, double first) {
   const at::Tensor k = at::arange(c10::multiply_integers(shape), at::kDouble) + first;
   return at::sin(k * k * 0.37).to(at::kFloat).reshape(shape);
 }
-double relative(const at::Tensor& a, const at::Tensor& b) {
-  return ((a.to(at::kDouble) - b.to(at::kDouble)).norm() / b.to(at::kDouble).norm()).item<double>();
-}
-
 }  // namespace
 
 TEST_CASE("half and bfloat16 round as LibTorch rounds them, both ways, for every bit pattern") {

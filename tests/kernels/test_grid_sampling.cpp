@@ -94,8 +94,8 @@ TEST_CASE("the resampler's gradients are central differences, and push is pull's
         std::vector<std::int64_t> in{2, 2}, out{2, 2}, at{2};
         for (const auto n : shape) in.push_back(n), out.push_back(2), at.push_back(2);
         at.push_back(axes);
-        const at::Tensor image = sines(in, 0.9), values = sines(out, 1.3),
-                         grid = sines(at, 2.1) * 4 + 1.013;
+        const at::Tensor image = wave(in, 0.9), values = wave(out, 1.3),
+                         grid = wave(at, 2.1) * 4 + 1.013;
         const auto pull = [&](const auto& t) { return grid_pull(t[0], t[1], r); };
         const auto grad = [&](const auto& t) { return grid_grad(t[0], t[1], r); };
         const auto push = [&](const auto& t) { return grid_push(t[0], t[1], shape, r); };
@@ -123,9 +123,9 @@ TEST_CASE("points outside, or not finite, give nothing where there is no extrapo
 // Float32 volumes are sampled 16 points at a time, float64 ones point by point.
 TEST_CASE("points together come to what each comes to alone") {
   const std::vector<std::int64_t> shape{13, 12, 14};
-  const at::Tensor image = sines({2, 2, 13, 12, 14}, 0.9), values = sines({2, 2, 7, 5, 3}, 1.3),
-                   slopes = sines({2, 2, 7, 5, 3, 3}, 0.4);
-  at::Tensor grid = sines({2, 7, 5, 3, 3}, 2.1) * 8 + 6;
+  const at::Tensor image = wave({2, 2, 13, 12, 14}, 0.9), values = wave({2, 2, 7, 5, 3}, 1.3),
+                   slopes = wave({2, 2, 7, 5, 3, 3}, 0.4);
+  at::Tensor grid = wave({2, 7, 5, 3, 3}, 2.1) * 8 + 6;
   grid[0][0] = at::round(grid[0][0]);
   for (int order = 0; order < 8; ++order)
     for (const bool extrapolate : {true, false}) {
@@ -178,8 +178,8 @@ TEST_CASE("one thread and three give the same bits of the resampler") {
   const int before = at::get_num_threads();
   for (const int order : {0, 1, 2, 3}) {
     const GridRule r = rule(Bound::dct2, order);
-    const at::Tensor image = sines({1, 2, 9, 8, 7}, 0.7).to(at::kFloat),
-                     grid = (sines({1, 9, 8, 7, 3}, 2.9) * 6 + 3).to(at::kFloat);
+    const at::Tensor image = wave({1, 2, 9, 8, 7}, 0.7).to(at::kFloat),
+                     grid = (wave({1, 9, 8, 7, 3}, 2.9) * 6 + 3).to(at::kFloat);
     std::vector<at::Tensor> results[2];
     for (const int n : {0, 1}) {
       at::set_num_threads(n ? 3 : 1);
@@ -216,7 +216,7 @@ TEST_CASE("with spline coefficients grid_pull goes through the image's values") 
   for (const Bound bound : {Bound::dct1, Bound::dct2, Bound::dft})
     for (int order = 2; order < 8; ++order) {
       const GridRule r = rule(bound, order);
-      const at::Tensor image = sines({1, 1, 6, 5}, 1.1);
+      const at::Tensor image = wave({1, 1, 6, 5}, 1.1);
       const auto axes =
           at::meshgrid({at::arange(6, at::kDouble), at::arange(5, at::kDouble)}, "ij");
       const at::Tensor grid = at::stack(axes, -1).unsqueeze(0);

@@ -67,12 +67,12 @@ TEST_CASE("the bilateral filters' gradients are central differences on one to th
       const auto filter = [&](const auto& t) {
         return bilateral(t[0], t[1], t[2], t[3], neighbours);
       };
-      CHECK(gradient_error(filter, {sines(of, .9), sines(with, 1.9), list(sigmas), number(.6)}) <
+      CHECK(gradient_error(filter, {wave(of, .9), wave(with, 1.9), list(sigmas), number(.6)}) <
             1e-6);
       const auto self = [&](const auto& t) {
         return bilateral(t[0], t[0], list({.8}), number(.5), neighbours);
       };
-      CHECK(gradient_error(self, {sines(of, .7)}) < 1e-6);
+      CHECK(gradient_error(self, {wave(of, .7)}) < 1e-6);
     }
 }
 
@@ -143,8 +143,8 @@ TEST_CASE("the random field gives the golden values and exact gradients") {
   rule.iterations = 3;
   rule.update_factor = .7;
   rule.compatibility = at::tensor(std::vector<double>{1, -.5, .2, .8}, at::kDouble).view({2, 2});
-  const auto field = [&](const auto& t) { return crf(t[0], sines({1, 1, 4, 5}, .8), rule); };
-  CHECK(gradient_error(field, {sines({1, 2, 4, 5}, 1.1)}) < 1e-6);
+  const auto field = [&](const auto& t) { return crf(t[0], wave({1, 1, 4, 5}, .8), rule); };
+  CHECK(gradient_error(field, {wave({1, 2, 4, 5}, 1.1)}) < 1e-6);
 }
 
 TEST_CASE("the mixture gives the golden model and probabilities") {
@@ -181,7 +181,7 @@ TEST_CASE("the median is the middle one, and its gradient goes there") {
                     std::get<0>(windows.reshape({1, 2, 9, 10, 19, -1}).median(-1))));
   }
   const auto median = [](const auto& t) { return median_filter(t[0], {1, 2}); };
-  CHECK(gradient_error(median, {sines({2, 2, 5, 6}, 2.3)}) < 1e-6);
+  CHECK(gradient_error(median, {wave({2, 2, 5, 6}, 2.3)}) < 1e-6);
 }
 
 TEST_CASE("filters along axes are MONAI's, with gradients to image and kernel") {
@@ -211,17 +211,17 @@ TEST_CASE("filters along axes are MONAI's, with gradients to image and kernel") 
     const auto of = [&, a = std::string(approx)](const auto& t) {
       return separable_filtering(t[0], {gaussian_kernel(t[1], 4, a)});
     };
-    CHECK(gradient_error(of, {sines({2, 1, 4, 5}, .9), list({.8})}) < 1e-6);
+    CHECK(gradient_error(of, {wave({2, 1, 4, 5}, .9), list({.8})}) < 1e-6);
   }
   // In one pass, without a trained kernel.
-  const at::Tensor small = sines({2, 2, 5, 4, 3}, .9),
+  const at::Tensor small = wave({2, 2, 5, 4, 3}, .9),
                    kernel = gaussian_kernel(list({.8}), 4, "erf");
   const at::Tensor quick = small.to(at::kFloat).requires_grad_(),
                    slow = small.clone().requires_grad_();
   const at::Tensor a = separable_filtering(quick, {kernel}),
                    b = separable_filtering(slow, {kernel});
   CHECK(apart(a, b) < 1e-5);
-  const at::Tensor weight = sines(small.sizes(), 1.7);
+  const at::Tensor weight = wave(small.sizes(), 1.7);
   CHECK(apart(gradients(a, {quick}, weight.to(at::kFloat))[0], gradients(b, {slow}, weight)[0]) <
         1e-5);
 
@@ -232,7 +232,7 @@ TEST_CASE("filters along axes are MONAI's, with gradients to image and kernel") 
   CHECK(apart(hilbert_transform(x, 2, 5).select(-1, 1),
               row({-.117557, -.506555, -.307768, .57921, .352671})) < 2e-6);
   const auto filter = [](const auto& t) { return apply_filter(t[0], t[1]); };
-  CHECK(gradient_error(filter, {sines({2, 2, 4, 5}, .9), sines({3, 3}, 1.1)}) < 1e-6);
-  CHECK(gradient_error(filter, {sines({2, 2, 4, 5}, .9), sines({2, 1, 3}, 1.1)}) < 1e-6);
-  CHECK(gradient_error(filter, {sines({2, 2, 6}, .9), sines({2, 2, 5}, 1.1)}) < 1e-6);
+  CHECK(gradient_error(filter, {wave({2, 2, 4, 5}, .9), wave({3, 3}, 1.1)}) < 1e-6);
+  CHECK(gradient_error(filter, {wave({2, 2, 4, 5}, .9), wave({2, 1, 3}, 1.1)}) < 1e-6);
+  CHECK(gradient_error(filter, {wave({2, 2, 6}, .9), wave({2, 2, 5}, 1.1)}) < 1e-6);
 }

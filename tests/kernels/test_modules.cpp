@@ -1,5 +1,6 @@
 // What holds for every node of the resampler's, the filters' and the mixture's family, forward and
-// backward: the same bits on any number of threads and in every repeat, and no memory that stays.
+// backward: the same bits on any float_number of threads and in every repeat, and no memory that
+// stays.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
@@ -27,16 +28,16 @@ struct Module {
   std::vector<at::Tensor> inputs;
 };
 
-at::Tensor number(double v) { return at::scalar_tensor(v, at::kFloat); }
+at::Tensor float_number(double v) { return at::scalar_tensor(v, at::kFloat); }
 
 // Volumes of `n` voxels an axis, two channels, float32.
 std::vector<Module> modules(std::int64_t n) {
   const auto volume = [n](std::int64_t channels, double pace) {
-    return sines({1, channels, n, n + 1, n + 2}, pace).to(at::kFloat);
+    return wave({1, channels, n, n + 1, n + 2}, pace).to(at::kFloat);
   };
   const at::Tensor x = volume(2, .37), guide = volume(1, .7);
   const at::Tensor grid =
-      (sines({1, n, n + 1, n + 2, 3}, 2.9) * static_cast<double>(n)).to(at::kFloat);
+      (wave({1, n, n + 1, n + 2, 3}, 2.9) * static_cast<double>(n)).to(at::kFloat);
   const std::vector<std::int64_t> shape{n, n + 1, n + 2};
   const at::Tensor sigmas = at::full({3}, .8, at::kFloat);
   std::vector<Module> all;
@@ -59,7 +60,7 @@ std::vector<Module> modules(std::int64_t n) {
   for (const Neighbours neighbours : {Neighbours::clamped, Neighbours::inside})
     all.push_back({"bilateral filters",
                    [=](const auto& t) { return bilateral(t[0], t[1], t[2], t[3], neighbours); },
-                   {x, guide, sigmas, number(.5)}});
+                   {x, guide, sigmas, float_number(.5)}});
   all.push_back(
       {"phl_filter",
        [=](const auto& t) {
@@ -72,14 +73,14 @@ std::vector<Module> modules(std::int64_t n) {
                    const LltmState now = lltm(t[0], {t[1], t[2]}, t[3], t[4]);
                    return at::cat({now.h, now.cell}, 1);
                  },
-                 {sines({9, 32}, .3).to(at::kFloat), sines({9, 24}, .5).to(at::kFloat),
-                  sines({9, 24}, .9).to(at::kFloat), sines({72, 56}, .11).to(at::kFloat),
-                  sines({72}, .2).to(at::kFloat)}});
+                 {wave({9, 32}, .3).to(at::kFloat), wave({9, 24}, .5).to(at::kFloat),
+                  wave({9, 24}, .9).to(at::kFloat), wave({72, 56}, .11).to(at::kFloat),
+                  wave({72}, .2).to(at::kFloat)}});
   all.push_back({"median_filter", [](const auto& t) { return median_filter(t[0], {1}); }, {x}});
   all.push_back(
       {"gaussian_filter",
        [](const auto& t) { return separable_filtering(t[0], {gaussian_kernel(t[1], 4, "erf")}); },
-       {x, number(1.2)}});
+       {x, float_number(1.2)}});
   all.push_back({"savitzky_golay_filter",
                  [](const auto& t) {
                    return filter_along(t[0], 2, savitzky_golay_kernel(5, 2).to(at::kFloat),
@@ -105,7 +106,7 @@ std::vector<Module> modules(std::int64_t n) {
                    return apply_mixture(t[0].detach(), learn_mixture(t[0].detach(), label, 2, 3)) +
                           0 * t[0].sum();
                  },
-                 {sines({3, 9000}, 1.3).to(at::kFloat)}});
+                 {wave({3, 9000}, 1.3).to(at::kFloat)}});
   return all;
 }
 
@@ -114,7 +115,7 @@ std::vector<at::Tensor> results(const Module& m) {
   std::vector<at::Tensor> leaves;
   for (const at::Tensor& t : m.inputs) leaves.push_back(t.detach().clone().requires_grad_());
   const at::Tensor out = m.of(leaves);
-  auto all = torch::autograd::grad({out}, leaves, {sines(out.sizes(), 1.7).to(out.scalar_type())},
+  auto all = torch::autograd::grad({out}, leaves, {wave(out.sizes(), 1.7).to(out.scalar_type())},
                                    {}, false, true);
   all.push_back(out.detach());
   return all;

@@ -7,23 +7,19 @@
 #include <limits>
 
 #include "kernels/net/norm_act.h"
+#include "tests/nearness.h"
 
 using namespace sluice;
 
 namespace {
 
-at::Tensor sines(at::IntArrayRef shape, double first) {
+at::Tensor waves(at::IntArrayRef shape, double first) {
   const at::Tensor k = at::arange(c10::multiply_integers(shape), at::kDouble) + first;
   return at::sin(k * k * 0.37).reshape(shape);
 }
 at::Tensor last(const at::Tensor& t, at::ScalarType type) {
   return t.to(type).contiguous(channels_last_of(t));
 }
-double relative(const at::Tensor& a, const at::Tensor& b) {
-  return ((a.to(at::kDouble) - b.to(at::kDouble)).norm() / (b.to(at::kDouble).norm() + 1e-30))
-      .item<double>();
-}
-
 struct Answer {
   at::Tensor y, dx, dgamma, dbeta, dslope;
 };
@@ -35,7 +31,7 @@ constexpr int batch_norm = 0;
 Answer expected(const at::Tensor& x_, const at::Tensor& r, const at::Tensor& g, int together) {
   at::Tensor x = x_.to(at::kDouble).contiguous().clone().requires_grad_();
   const std::int64_t C = x.size(1);
-  at::Tensor gamma = (sines({C}, 1) + 1.5).requires_grad_(), beta = sines({C}, 2).requires_grad_();
+  at::Tensor gamma = (waves({C}, 1) + 1.5).requires_grad_(), beta = waves({C}, 2).requires_grad_();
   at::Tensor slope = at::full({1}, 0.25, at::kDouble).requires_grad_();
   const at::Tensor u = together ? at::group_norm(x, C / together, gamma, beta, 1e-5, false)
                                 : at::batch_norm(x, gamma, beta, {}, {}, true, 0.1, 1e-5, false);
@@ -49,8 +45,8 @@ Answer fused(const at::Tensor& x, const at::Tensor& r, const at::Tensor& g, int 
   if (together) s = in_common(s, together);
   const auto type = s.mean.scalar_type();
   const std::int64_t C = x.size(1);
-  NormAct p{s.mean, (s.variance + 1e-5).rsqrt(), (sines({C}, 1) + 1.5).to(type),
-            sines({C}, 2).to(type), at::full({1}, 0.25, type)};
+  NormAct p{s.mean, (s.variance + 1e-5).rsqrt(), (waves({C}, 1) + 1.5).to(type),
+            waves({C}, 2).to(type), at::full({1}, 0.25, type)};
   if (together) p.together = together;
   const NormActGrad d = norm_act_backward(g, x, p);
   return {norm_act(x, p, r), d.input, d.gamma, d.beta, d.slope};
@@ -67,8 +63,8 @@ TEST_CASE("fused norm and activation equal LibTorch's forward and backward") {
         if (together && size[1] % together != 0) continue;
         CAPTURE(together);
         CAPTURE(c10::str(type));
-        const at::Tensor x = last(sines(size, 3) * 2 + 5, type), r = last(sines(size, 4), type);
-        const at::Tensor g = last(sines(size, 5), type);
+        const at::Tensor x = last(waves(size, 3) * 2 + 5, type), r = last(waves(size, 4), type);
+        const at::Tensor g = last(waves(size, 5), type);
         REQUIRE(norm_act_is_fused(x));
         const Answer a = fused(x, r, g, together), b = expected(x, r, g, together);
         CHECK(relative(a.y, b.y) < limit);
@@ -82,7 +78,7 @@ TEST_CASE("fused norm and activation equal LibTorch's forward and backward") {
 TEST_CASE("the composed form takes every other layout and type, with the same answer") {
   for (const std::vector<std::int64_t>& size :
        std::vector<std::vector<std::int64_t>>{{2, 4, 5, 6, 7}, {3, 8}}) {
-    const at::Tensor x = sines(size, 3), r = sines(size, 4), g = sines(size, 5);
+    const at::Tensor x = waves(size, 3), r = waves(size, 4), g = waves(size, 5);
     REQUIRE(!norm_act_is_fused(x));
     for (const int together : {1, 2, 4, batch_norm}) {
       if (size.size() == 2 && (together == 1 || together == 2)) continue;  // of too few numbers
@@ -116,7 +112,7 @@ TEST_CASE("infinities and NaN go through an activation as through LibTorch's") {
 }
 
 TEST_CASE("a mean far from zero costs no precision in the variance") {
-  const at::Tensor x = last(sines({1, 16, 20, 20, 20}, 1) * 0.01 + 100, at::kFloat);
+  const at::Tensor x = last(waves({1, 16, 20, 20, 20}, 1) * 0.01 + 100, at::kFloat);
   const NormStats s = norm_stats(x, true);
   const auto [variance, mean] = at::var_mean(x.to(at::kDouble), {2, 3, 4}, c10::Scalar(0), false);
   CHECK(relative(s.mean, mean) < 1e-6);
@@ -124,7 +120,7 @@ TEST_CASE("a mean far from zero costs no precision in the variance") {
 }
 
 TEST_CASE("norm and activation give equal bits for any number of threads") {
-  const at::Tensor x = last(sines({2, 16, 40, 30, 20}, 3), at::kBFloat16);
+  const at::Tensor x = last(waves({2, 16, 40, 30, 20}, 3), at::kBFloat16);
   std::vector<Answer> all;
   for (int threads : {1, 2, 5}) {
     at::set_num_threads(threads);
@@ -137,7 +133,7 @@ TEST_CASE("norm and activation give equal bits for any number of threads") {
 }
 
 TEST_CASE("channel sums equal LibTorch's in both layouts") {
-  const at::Tensor x = sines({2, 3, 7, 6, 5}, 3);
+  const at::Tensor x = waves({2, 3, 7, 6, 5}, 3);
   const at::Tensor sums = x.sum({0, 2, 3, 4});
   CHECK(relative(channel_sums(x), sums) < 1e-12);
   CHECK(relative(channel_sums(last(x, at::kFloat)), sums) < 1e-5);

@@ -13,6 +13,7 @@
 #include "kernels/image/holes.h"
 #include "kernels/image/intensity.h"
 #include "kernels/image/narrow.h"
+#include "tests/nearness.h"
 
 using namespace sluice;
 
@@ -39,11 +40,6 @@ at::Tensor smooth(at::IntArrayRef shape) {
   }
   return out.expand(shape).to(at::kFloat).contiguous();
 }
-double distance(const at::Tensor& a, const at::Tensor& b) {
-  REQUIRE(a.sizes() == b.sizes());
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
-}
-
 // The steps by the kernels of their names, each finished before the next.
 at::Tensor one_by_one(at::Tensor t, const std::vector<PendingStep>& steps) {
   const auto axes = t.dim() - 1;
@@ -68,9 +64,9 @@ at::Tensor one_by_one(at::Tensor t, const std::vector<PendingStep>& steps) {
 }
 
 // Random steps, as nodes might add them.
-class Draws {
+class StepDraws {
  public:
-  explicit Draws(unsigned seed) : random_(seed) {}
+  explicit StepDraws(unsigned seed) : random_(seed) {}
   std::int64_t upto(std::int64_t n) { return static_cast<std::int64_t>(random_() % unsigned(n)); }
   double in(double low, double high) { return low + (high - low) * double(random_()) / 4294967295; }
 
@@ -164,7 +160,7 @@ struct Chain {
 };
 
 Chain drawn(unsigned seed, bool device, bool wavy = true) {
-  Draws draws(seed);
+  StepDraws draws(seed);
   const int axes = draws.upto(3) == 0 ? 2 : 3;
   const bool label = draws.upto(2) == 1;
   std::vector<std::int64_t> shape{1 + draws.upto(2)};

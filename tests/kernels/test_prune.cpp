@@ -39,7 +39,7 @@ double apart(Net& a, Net& b) {
   return ((y - z).abs().max() / y.abs().max()).item<double>();
 }
 
-const at::Tensor image = at::ones({1, 1, 12, 10});
+const at::Tensor picture = at::ones({1, 1, 12, 10});
 
 }  // namespace
 
@@ -53,7 +53,7 @@ TEST_CASE("the channels with the largest weights stay") {
   const at::Tensor kept = at::tensor({1, 3}, at::kLong);
   const at::Tensor a = parameter(whole, "a.weight").index_select(0, kept),
                    b = parameter(whole, "b.weight").index_select(1, kept);
-  prune_into(whole, small, image);
+  prune_into(whole, small, picture);
   CHECK(at::equal(parameter(small, "a.weight"), a));
   CHECK(at::equal(parameter(small, "b.weight"), b));
   CHECK(parameter(whole, "a.weight")[0].abs().max().item<float>() == 0);
@@ -70,7 +70,7 @@ TEST_CASE("what a sum ties goes together, and what a concatenation joins goes ap
   for (const std::int64_t left : {1, 3, 6}) {
     CAPTURE(left);
     Net whole = built(tied, 6), small = built(tied, left);
-    prune_into(whole, small, image);
+    prune_into(whole, small, picture);
     CHECK(apart(whole, small) < 1e-5);
   }
 }
@@ -84,7 +84,7 @@ TEST_CASE("depthwise and transposed convolutions follow their channels") {
     return conv(s / "d", conv(s / "c", b, 2 * wide, up), 2);
   };
   Net whole = built(net, 8), small = built(net, 3);
-  prune_into(whole, small, image);
+  prune_into(whole, small, picture);
   CHECK(apart(whole, small) < 1e-5);
 }
 
@@ -94,7 +94,8 @@ TEST_CASE("networks whose channels are mixed otherwise are refused") {
                 2);
   };
   Net whole = built(grouped, 8), small = built(grouped, 4);
-  CHECK_THROWS_WITH_AS(prune_into(whole, small, image), Contains("its steps mix channels"), Error);
+  CHECK_THROWS_WITH_AS(prune_into(whole, small, picture), Contains("its steps mix channels"),
+                       Error);
   const Build shuffled = [](Scope s, Value x, std::int64_t wide) {
     return conv(s / "b",
                 conv(s / "a", x, wide)
@@ -103,6 +104,6 @@ TEST_CASE("networks whose channels are mixed otherwise are refused") {
                 2);
   };
   Net other = built(shuffled, 8), less = built(shuffled, 4);
-  CHECK_THROWS_WITH_AS(prune_into(other, less, image), Contains("(halved) cannot be pruned"),
+  CHECK_THROWS_WITH_AS(prune_into(other, less, picture), Contains("(halved) cannot be pruned"),
                        Error);
 }

@@ -6,18 +6,13 @@
 #include <doctest/doctest.h>
 
 #include "kernels/image/warp.h"
+#include "tests/kernels/gradient_error.h"
 
 namespace sluice {
 namespace {
 
 using kernels::Outside;
 
-at::Tensor wave(at::IntArrayRef shape, double speed) {
-  return at::sin(at::arange(c10::multiply_integers(shape), at::kDouble) * speed).view(shape);
-}
-double apart(const at::Tensor& a, const at::Tensor& b) {
-  return (a - b).abs().max().item<double>();
-}
 std::vector<std::int64_t> with(std::int64_t channels, const std::vector<std::int64_t>& extents) {
   std::vector<std::int64_t> shape{2, channels};
   shape.insert(shape.end(), extents.begin(), extents.end());

@@ -16,6 +16,7 @@
 #include "kernels/files/gzip.h"
 #include "kernels/files/nifti.h"
 #include "kernels/files/npy.h"
+#include "tests/gzipped.h"
 #include "tests/nodes/drive.h"
 #include "tests/temporary_folder.h"
 #include "tests/zlib_bytes.h"
@@ -73,11 +74,6 @@ Bytes operator+(const std::string& head, const Bytes& tail) {
   Bytes all(head.begin(), head.end());
   all.insert(all.end(), tail.begin(), tail.end());
   return all;
-}
-
-Bytes gzipped(const Bytes& raw) {
-  const FileBytes b = gzip(raw, 6);
-  return Bytes(b.data(), b.data() + b.size());
 }
 
 Bytes nrrd(const std::string& encoding = "raw", const std::string& sizes = "3 2 2") {

@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "kernels/files/gzip.h"
 #include "kernels/lists/data_list.h"
+#include "tests/gzipped.h"
 #include "tests/nodes/drive.h"
 #include "tests/temporary_folder.h"
 
@@ -15,7 +16,7 @@ using namespace sluice;
 
 namespace {
 
-std::vector<Sample> epoch(Driver& source) {
+std::vector<Sample> samples_of(Driver& source) {
   std::vector<Sample> all;
   for (std::uint64_t i = 0;; ++i) {
     const Fired fired = source.fire({}, at_index(i));
@@ -38,11 +39,6 @@ Bytes idx(std::vector<std::uint8_t> dims, std::size_t bytes) {
   return b;
 }
 
-Bytes gzipped(const Bytes& raw) {
-  const FileBytes b = gzip(raw, 6);
-  return Bytes(b.data(), b.data() + b.size());
-}
-
 }  // namespace
 
 TEST_CASE("idx reads images and labels, plain and compressed, and refuses halves") {
@@ -52,7 +48,7 @@ TEST_CASE("idx reads images and labels, plain and compressed, and refuses halves
   const std::string root = folder.path.string();
   Driver source("idx", {{"root", root}});
   CHECK(source.node().epoch_size() == 5);
-  const auto all = epoch(source);
+  const auto all = samples_of(source);
   CHECK(all[4].name == "train-images-idx3-ubyte:4");
   CHECK(all[4].tensor("label").item<int>() == 4);
   CHECK(all[1].tensor("image").sizes() == at::IntArrayRef({1, 3, 4}));
@@ -116,7 +112,7 @@ TEST_CASE("csv_list gives paths and numbers by column, in quotes or not") {
                     "\"b, or \"\"c\"\"\nd\",\"x/b,1.nii.gz\",4,2\r\n\r\n");
   Driver source("csv_list",
                 {{"file", (folder / "list.csv").string()}, {"values", {"class", "weight"}}});
-  const auto all = epoch(source);
+  const auto all = samples_of(source);
   REQUIRE(all.size() == 2);
   CHECK(all[0].at("image").geometry().path == (folder / "x/a.nii.gz").string());
   CHECK(all[1].at("image").geometry().path == (folder / "x/b,1.nii.gz").string());
@@ -155,7 +151,7 @@ TEST_CASE("csv_list's numbers may stand between blanks, and empty fields have a 
                              {"values", "age"},
                              {"groups", {{"at", {"x", "y"}}}},
                              {"defaults", {{"age", -1}, {"at", 0.5}}}});
-  const auto all = epoch(source);
+  const auto all = samples_of(source);
   REQUIRE(all.size() == 2);
   CHECK(all[0].tensor("age").equal(at::scalar_tensor(61, at::kLong)));
   CHECK(all[1].tensor("age").equal(at::scalar_tensor(-1, at::kLong)));
@@ -179,7 +175,7 @@ TEST_CASE("csv_list numbers the texts of a column by their place in a list") {
     return all;
   };
   Driver source("csv_list", with("a,brady,yes,\nb, sinus ,no,yes\n"));
-  const auto all = epoch(source);
+  const auto all = samples_of(source);
   REQUIRE(all.size() == 2);
   CHECK(all[0].tensor("rhythm").equal(at::scalar_tensor(1, at::kLong)));
   CHECK(all[1].tensor("rhythm").equal(at::scalar_tensor(0, at::kLong)));
@@ -212,7 +208,7 @@ TEST_CASE("csv_list reads files of other delimiters, and folds that the rows the
     all.update(more);
     Driver source("csv_list", all);
     std::string ages;
-    for (const Sample& s : epoch(source))
+    for (const Sample& s : samples_of(source))
       ages += std::to_string(s.tensor("age").item<std::int64_t>());
     return ages;
   };
@@ -223,7 +219,7 @@ TEST_CASE("csv_list reads files of other delimiters, and folds that the rows the
   Driver semicolons("csv_list",
                     {{"file", folder.write_text("l.csv", "image;age\na,b.nii;1,5\n").string()},
                      {"delimiter", ";"}});
-  CHECK(epoch(semicolons).at(0).at("image").geometry().path == (folder / "a,b.nii").string());
+  CHECK(samples_of(semicolons).at(0).at("image").geometry().path == (folder / "a,b.nii").string());
   const auto why = [&](const Json& more) { return message_of([&] { part(more); }); };
   CHECK(contains(why({{"split", "validation"}}), "without a fold"));
   CHECK(contains(why({{"fold", 3}}), "list.tsv: no sample has the \"fold\" 3"));
@@ -240,7 +236,7 @@ TEST_CASE("file_patterns puts together what the stars stand for, and says what i
     folder.write_text(name, "x");
   const Json patterns{{"image", "*/t1.nii"}, {"label", "*/seg.nii"}};
   const auto list = [&](const Json& given) {
-    return epoch(*std::make_unique<Driver>(
+    return samples_of(*std::make_unique<Driver>(
         "file_patterns", Json{{"root", folder.path.string()}, {"patterns", given}}));
   };
   const auto all = list(patterns);
@@ -268,7 +264,7 @@ TEST_CASE("file_patterns goes through links to folders, and sees nothing that is
   const auto found = [&](const std::string& pattern) {
     Driver source("file_patterns",
                   {{"root", (folder / "near").string()}, {"patterns", {{"image", pattern}}}});
-    return names(epoch(source));
+    return names(samples_of(source));
   };
   using Names = std::vector<std::string>;
   CHECK(found("*/t1.nii") == Names{"a", "b"});
@@ -292,7 +288,7 @@ TEST_CASE("Folds are scikit-learn's KFold with a seed, and every item is held ou
   const auto part = [&](const std::string& split, std::int64_t fold) {
     Driver d("csv_list",
              {{"file", file}, {"split", split}, {"fold", fold}, {"folds", 3}, {"seed", 7}});
-    return names(epoch(d));
+    return names(samples_of(d));
   };
   CHECK(part("validation", 1) == std::vector<std::string>{"1", "7", "9"});
   CHECK(part("training", 1) == std::vector<std::string>{"0", "2", "3", "4", "5", "6", "8"});
@@ -314,7 +310,7 @@ TEST_CASE("decathlon folds its training list, and holds out every item of it onc
   const auto part = [&](const std::string& split, std::int64_t fold, Json more = Json::object()) {
     more.update({{"root", folder.path.string()}, {"split", split}, {"fold", fold}, {"folds", 3}});
     Driver d("decathlon", more);
-    return names(epoch(d));
+    return names(samples_of(d));
   };
   const Json seven{{"seed", 7}};
   CHECK(part("validation", 1, seven) == std::vector<std::string>{"1", "7", "9"});

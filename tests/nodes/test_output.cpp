@@ -32,7 +32,7 @@ bool operator==(const Picture& a, const Picture& b) {
   return a.width == b.width && a.height == b.height && a.pixels == b.pixels;
 }
 
-SliceStyle small() {
+SliceStyle small_style() {
   SliceStyle s;
   s.size = 120;  // ten pixels a voxel
   return s;
@@ -71,7 +71,7 @@ struct Preview {
 }  // namespace
 
 TEST_CASE("The slice with most foreground is drawn, the label's edge over the prediction's fill") {
-  const auto slices = draw_slices(layer(ramp()), layer(boxes(5)), layer(boxes(5)), small());
+  const auto slices = draw_slices(layer(ramp()), layer(boxes(5)), layer(boxes(5)), small_style());
   REQUIRE(slices.size() == 1);
   CHECK(slices[0].position == 5);
   CHECK(slices[0].classes == std::vector<int>{1});
@@ -91,17 +91,17 @@ TEST_CASE("The slice with most foreground is drawn, the label's edge over the pr
 }
 
 TEST_CASE("Positions spread over the foreground, and nothing but the image gives the middle") {
-  SliceStyle style = small();
+  SliceStyle style = small_style();
   style.slices = 3;
   std::vector<std::int64_t> at;
   for (const Slice& s : draw_slices(layer(ramp()), layer(boxes(2)), std::nullopt, style))
     at.push_back(s.position);
   CHECK(at == std::vector<std::int64_t>{2, 4});  // 2 once more is left out
-  CHECK(draw_slices(layer(ramp()), std::nullopt, std::nullopt, small())[0].position == 4);
+  CHECK(draw_slices(layer(ramp()), std::nullopt, std::nullopt, small_style())[0].position == 4);
 }
 
 TEST_CASE("Intensities at the window's ends are black and white") {
-  SliceStyle style = small();
+  SliceStyle style = small_style();
   style.window = {{0, 959}};
   at::Tensor image = at::zeros({1, 12, 10, 8});
   image.slice(1, 6, 12).fill_(959);
@@ -114,7 +114,7 @@ TEST_CASE("Intensities at the window's ends are black and white") {
 }
 
 TEST_CASE("The same head gives the same picture however its voxels are stored") {
-  SliceStyle style = small();
+  SliceStyle style = small_style();
   style.window = {{0, 959}};
   const Picture ras = draw_slices(layer(ramp()), layer(boxes(5)), std::nullopt, style)[0].picture;
   // Stored from the other end of x and y, with the affine that says so.
@@ -138,12 +138,14 @@ TEST_CASE("A label on a finer grid is drawn where it lies, and one that lies now
       boxes(5).repeat_interleave(2, 1).repeat_interleave(2, 2).repeat_interleave(2, 3);
   Affine half{1, 0, 0, -10.5, 0, 1, 0, -20.5, 0, 0, 1, 4.5, 0, 0, 0, 1};
   const Picture coarse =
-      draw_slices(layer(ramp()), layer(boxes(5)), std::nullopt, small())[0].picture;
+      draw_slices(layer(ramp()), layer(boxes(5)), std::nullopt, small_style())[0].picture;
   // The image's centres lie between two fine voxels of one value, whichever is read.
-  CHECK(coarse == draw_slices(layer(ramp()), layer(fine, half), std::nullopt, small())[0].picture);
+  CHECK(coarse ==
+        draw_slices(layer(ramp()), layer(fine, half), std::nullopt, small_style())[0].picture);
   Layer nowhere{fine, plain, false};
-  CHECK(contains(message_of([&] { draw_slices(layer(ramp()), nowhere, std::nullopt, small()); }),
-                 "the label is on another grid than the image"));
+  CHECK(contains(
+      message_of([&] { draw_slices(layer(ramp()), nowhere, std::nullopt, small_style()); }),
+      "the label is on another grid than the image"));
 }
 
 TEST_CASE("Scores are drawn as the class of the largest channel, and pictures without depth too") {
@@ -151,10 +153,10 @@ TEST_CASE("Scores are drawn as the class of the largest channel, and pictures wi
   at::Tensor scores = at::zeros({3, 12, 10, 8});
   scores[0].fill_(0.5);
   scores[2].copy_(map[0] / 2);
-  CHECK(draw_slices(layer(ramp()), std::nullopt, layer(map), small())[0].picture ==
-        draw_slices(layer(ramp()), std::nullopt, layer(scores), small())[0].picture);
+  CHECK(draw_slices(layer(ramp()), std::nullopt, layer(map), small_style())[0].picture ==
+        draw_slices(layer(ramp()), std::nullopt, layer(scores), small_style())[0].picture);
   const auto flat = draw_slices({ramp().select(3, 5), {}, false},
-                                Layer{map.select(3, 5), {}, false}, std::nullopt, small());
+                                Layer{map.select(3, 5), {}, false}, std::nullopt, small_style());
   CHECK(flat[0].picture.width == 120);
   CHECK(flat[0].classes == std::vector<int>{2});
 }

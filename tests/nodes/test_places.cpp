@@ -12,6 +12,7 @@
 #include "engine/state/resource.h"
 #include "engine/state/tensor_device.h"
 #include "kernels/net/places.h"
+#include "tests/nearness.h"
 #include "tests/nodes/golden_train.h"
 
 using namespace sluice;
@@ -54,11 +55,6 @@ Pass pass(Network& net, const at::Tensor& image) {
 at::Tensor seen(Network& net, const at::Tensor& x) {
   const at::NoGradGuard no_grad;
   return net.forward(x);
-}
-
-double relative(const at::Tensor& a, const at::Tensor& b) {
-  return ((a - b).to(at::kDouble).norm() / b.to(at::kDouble).norm().clamp_min(1e-12))
-      .item<double>();
 }
 
 // Of all gradients together: that of a bias before a norm is rounding and no more.

@@ -9,6 +9,7 @@
 
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
+#include "tests/nearness.h"
 #include "tests/nodes/filled.h"
 
 using namespace sluice;
@@ -51,10 +52,6 @@ Answer answer(const std::string& type, Json params, const Json& c, const std::st
   for (auto& [name, p] : net->parameters())
     if (p.grad().defined()) a.weight_grads.push_back(p.grad().flatten());
   return a;
-}
-
-double relative(const at::Tensor& a, const at::Tensor& b) {
-  return ((a - b).norm() / (b.norm() + 1e-30)).item<double>();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "nodes/fields.h"
 #include "tests/golden/spatial.h"
 #include "tests/nodes/drive.h"
+#include "tests/text.h"
 
 using namespace sluice;
 
@@ -48,10 +49,6 @@ std::string refusal(const std::string& type, const Json& params, const Sample& s
     return e.what();
   }
   return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // The world position of the brightest voxel.

@@ -48,7 +48,7 @@ void check_state(const Tensors& all, const std::string& prefix = "") {
   same("none", at::zeros({0, 3}), at::kFloat);
 }
 
-std::string why(const std::string& file, const std::string& key = "") {
+std::string why_no_tensor(const std::string& file, const std::string& key = "") {
   try {
     read_torch_file(folder / file, key);
   } catch (const DataError& e) {
@@ -69,17 +69,18 @@ TEST_CASE("files of torch.save() are read in all their forms") {
   check_state(read_torch_file(folder / "nnunet.pt"));
   check_state(read_torch_file(folder / "nnunet.pt", "network_weights"));
   check_state(read_torch_file(folder / "two.pt", "ema"));
-  CHECK(contains(why("two.pt"), "weights in \"net\", \"ema\": say which"));
-  CHECK(contains(why("two.pt", "teacher"), "has no \"teacher\"; there are \"net\", \"ema\""));
+  CHECK(contains(why_no_tensor("two.pt"), "weights in \"net\", \"ema\": say which"));
+  CHECK(contains(why_no_tensor("two.pt", "teacher"),
+                 "has no \"teacher\"; there are \"net\", \"ema\""));
   // One tensor beside the weights is not taken for them.
-  CHECK(contains(why("beside.pt"), "weights in \"net\": say which"));
+  CHECK(contains(why_no_tensor("beside.pt"), "weights in \"net\": say which"));
   check_state(read_torch_file(folder / "beside.pt", "net"));
 }
 
 TEST_CASE("tensors of torch.save() that are not read are refused by their reason") {
-  CHECK(contains(why("repeated.pt"), "\"rows\" is larger than its storage"));
-  CHECK(contains(why("negated.pt"), "is a negated view"));
-  CHECK(contains(why("uint16.pt"), "\"count\" is of a type that is not read: uint16"));
+  CHECK(contains(why_no_tensor("repeated.pt"), "\"rows\" is larger than its storage"));
+  CHECK(contains(why_no_tensor("negated.pt"), "is a negated view"));
+  CHECK(contains(why_no_tensor("uint16.pt"), "\"count\" is of a type that is not read: uint16"));
 }
 
 TEST_CASE("numpy's arrays in files of torch.save() are lists of their rows") {
@@ -93,7 +94,8 @@ TEST_CASE("numpy's arrays in files of torch.save() are lists of their rows") {
 TEST_CASE("what a file would have run is refused by its name") {
   for (const char* file : {"evil.pt", "evil_raw.pt"}) {
     CAPTURE(file);
-    CHECK(contains(why(file), "asks for \"posix.system\", which no file of weights needs"));
+    CHECK(
+        contains(why_no_tensor(file), "asks for \"posix.system\", which no file of weights needs"));
   }
   CHECK(!fs::exists("ran"));
 }

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "engine/state/resource.h"
+#include "tests/nearness.h"
 #include "tests/nodes/drive.h"
 #include "tests/nodes/golden_train.h"
 
@@ -24,16 +25,12 @@ Json hippocampus(const std::string& precision = "float32", bool channels_last = 
 }
 
 // Forward and backward of sum(y * sines); returns y, gradients follow in parameters().
-at::Tensor pass(Network& net, const at::Tensor& x) {
+at::Tensor output_of(Network& net, const at::Tensor& x) {
   net.train(true);
   for (auto& [name, p] : net.parameters()) p.mutable_grad() = at::Tensor();
   at::Tensor y = net.forward(x);
   (y * sines(y.sizes(), 5)).sum().backward();
   return y.detach();
-}
-
-double relative(const at::Tensor& a, const at::Tensor& b) {
-  return ((a.to(at::kDouble) - b.to(at::kDouble)).norm() / b.to(at::kDouble).norm()).item<double>();
 }
 
 }  // namespace
@@ -71,7 +68,7 @@ TEST_CASE("half precision gradients stray from float32 by no more than autocast'
     full->initialise(3);
     half->initialise(3);
     const at::Tensor x = sines({2, 1, 16, 16, 16}, 1);
-    const at::Tensor y = pass(*full, x), z = pass(*half, x);
+    const at::Tensor y = output_of(*full, x), z = output_of(*half, x);
     CHECK(relative(z, y) < 0.02 / finer);
     double error = 0, size = 0;
     for (std::size_t i = 0; i < full->parameters().size(); ++i) {
@@ -101,7 +98,7 @@ TEST_CASE("a small loss loses its float16 gradients unless it is scaled") {
   CHECK(error(65536) < 0.01);
 }
 
-TEST_CASE("a pass repeats bit for bit for any number of step threads") {
+TEST_CASE("a output_of repeats bit for bit for any number of step threads") {
   for (const char* precision : {"float32", "bfloat16"}) {
     const auto net = make_unet(hippocampus(precision));
     net->initialise(3);
@@ -109,11 +106,11 @@ TEST_CASE("a pass repeats bit for bit for any number of step threads") {
     for (int threads : {1, 2, 3}) {
       CAPTURE(threads);
       at::set_num_threads(threads);
-      const at::Tensor y = pass(*net, x);
+      const at::Tensor y = output_of(*net, x);
       std::vector<at::Tensor> grads;
       for (const auto& [name, p] : net->parameters()) grads.push_back(p.grad());
       for (int repeat = 0; repeat < 3; ++repeat) {
-        CHECK(pass(*net, x).equal(y));
+        CHECK(output_of(*net, x).equal(y));
         for (std::size_t i = 0; i < grads.size(); ++i)
           CHECK(net->parameters()[i].second.grad().equal(grads[i]));
       }

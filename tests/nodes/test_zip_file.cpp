@@ -18,7 +18,7 @@ struct Archive {
   std::size_t directory() const { return static_cast<unsigned char>(bytes[end() + 16]); }
 };
 
-std::string why(const std::string& bytes, const std::string& entry = "a") {
+std::string why_not(const std::string& bytes, const std::string& entry = "a") {
   try {
     ZipFile(bytes, "z").read(entry);
   } catch (const DataError& e) {
@@ -39,14 +39,14 @@ TEST_CASE("an archive holds what was put into it, with a comment behind it too")
     CHECK(zip.read("a") == "hello");
     CHECK(zip.unpacked("b") == "x");
   }
-  CHECK(contains(why(archive.bytes, "c"), "z: has no \"c\""));
+  CHECK(contains(why_not(archive.bytes, "c"), "z: has no \"c\""));
 }
 
 TEST_CASE("an archive that is cut anywhere is refused") {
   const Archive archive;
   for (std::size_t n = 0; n < archive.bytes.size(); ++n) {
     CAPTURE(n);
-    CHECK(contains(why(archive.bytes.substr(0, n)), "z: is cut short, or no zip archive"));
+    CHECK(contains(why_not(archive.bytes.substr(0, n)), "z: is cut short, or no zip archive"));
   }
 }
 
@@ -58,24 +58,25 @@ TEST_CASE("an archive whose fields do not fit each other is refused by the one t
   };
   const Archive whole;
   const std::size_t central = whole.directory();
-  CHECK(contains(why(with(central, 'Q')), "z: has a damaged directory"));
-  CHECK(contains(why(with(central + 8, 1)), "\"a\" is encrypted, or compressed in an unknown way"));
-  CHECK(
-      contains(why(with(central + 10, 9)), "\"a\" is encrypted, or compressed in an unknown way"));
-  CHECK(
-      contains(why(with(central + 20, 4)), "\"a\" is encrypted, or compressed in an unknown way"));
-  CHECK(contains(why(with(central + central_bytes + 1 + central_bytes, 'a')),
+  CHECK(contains(why_not(with(central, 'Q')), "z: has a damaged directory"));
+  CHECK(contains(why_not(with(central + 8, 1)),
+                 "\"a\" is encrypted, or compressed in an unknown way"));
+  CHECK(contains(why_not(with(central + 10, 9)),
+                 "\"a\" is encrypted, or compressed in an unknown way"));
+  CHECK(contains(why_not(with(central + 20, 4)),
+                 "\"a\" is encrypted, or compressed in an unknown way"));
+  CHECK(contains(why_not(with(central + central_bytes + 1 + central_bytes, 'a')),
                  "\"a\" is there twice"));
-  CHECK(contains(why(with(0, 'Q')), "\"a\" is damaged"));
-  CHECK(contains(why(with(whole.bytes.find("hello"), 'H')),
+  CHECK(contains(why_not(with(0, 'Q')), "\"a\" is damaged"));
+  CHECK(contains(why_not(with(whole.bytes.find("hello"), 'H')),
                  "\"a\" is damaged: its checksum is another"));
   std::string longer = whole.bytes;  // in both places, of which the directory's counts
   longer[central + 20] = longer[central + 24] = 127;
   longer[central + 21] = longer[central + 25] = 1;
-  CHECK(contains(why(longer), "\"a\" is cut short"));
+  CHECK(contains(why_not(longer), "\"a\" is cut short"));
   // A directory that stands at a place of 64 bits, of which there is no record.
   std::string wide = whole.bytes;
   for (std::size_t i = 0; i < 4; ++i) wide[whole.end() + 16 + i] = '\xff';
   wide.insert(whole.end(), std::string("PK\6\7", 4) + std::string(16, '\0'));
-  CHECK(contains(why(wide), "z: has no directory"));
+  CHECK(contains(why_not(wide), "z: has no directory"));
 }

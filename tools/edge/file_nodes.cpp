@@ -111,7 +111,7 @@ struct SaveImage final : Node {
       const std::string& postfix = each(p.output_postfix, i);
       const fs::path file = (p.separate_folder ? folder / c.name : folder) /
                             (c.name + (postfix.empty() ? "" : "_" + postfix) + p.output_ext);
-      save(file, c.image(p.keys[i]), voxel_type(p.output_dtype), static_cast<int>(p.gzip_level));
+      save(file, c.image(p.keys[i]), stored_type(p.output_dtype), static_cast<int>(p.gzip_level));
       c.written.push_back(file.string());
     }
   }

@@ -123,7 +123,7 @@ Image load(const std::filesystem::path& file, bool check_finite) {
   return {std::move(voxels), f.header.channels(), shape, f.header.affine};
 }
 
-void save(const std::filesystem::path& file, Image& image, VoxelType type, int gzip_level) {
+void save(const std::filesystem::path& file, Image& image, StoredType type, int gzip_level) {
   NiftiHeader h;
   const Shape3 n = image.shape();
   h.dim.assign(n.begin(), n.end());
@@ -134,7 +134,7 @@ void save(const std::filesystem::path& file, Image& image, VoxelType type, int g
   h.type = type;
   h.affine = image.affine;
   const std::vector<float>& values = image.voxels();
-  with_voxel_type(type, [&](auto zero) {
+  with_stored_type(type, [&](auto zero) {
     using T = decltype(zero);
     std::vector<T> cast(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {

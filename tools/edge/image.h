@@ -61,6 +61,6 @@ class Image {
 Image load(const std::filesystem::path& file, bool check_finite);
 
 // DataError where values do not fit the type.
-void save(const std::filesystem::path& file, Image& image, VoxelType type, int gzip_level);
+void save(const std::filesystem::path& file, Image& image, StoredType type, int gzip_level);
 
 }  // namespace sluice::edge
