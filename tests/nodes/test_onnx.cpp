@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/base/read_file.h"
 #include "kernels/net/ops.h"
 #include "kernels/onnx/export.h"
 #include "kernels/onnx/runtime.h"
@@ -24,11 +24,6 @@ using namespace sluice;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string bytes_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 struct Case {
   std::shared_ptr<Network> network;
@@ -109,7 +104,7 @@ void check(const std::string& type, const Json& one, bool first, const fs::path&
   }
   if (!first) return;
   onnx::write_model(folder / "again.onnx", onnx::exported(c.built.net(), c.options).model);
-  CHECK(bytes_of(file) == bytes_of(folder / "again.onnx"));
+  CHECK(read_text(file) == read_text(folder / "again.onnx"));
 
   c.options.real = onnx::Type::float16;
   const onnx::Exported half = onnx::exported(c.built.net(), c.options);
