@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/base/image_files.h"
 #include "engine/state/checkpoint.h"
 #include "engine/state/sample.h"
 
@@ -40,7 +41,7 @@ std::string source_digest(const Node& source) {
     for (const auto& [name, field] : sample.fields()) {
       const std::string& path = field.geometry().path;
       if (path.empty() || path == last) continue;  // one file of many pictures
-      all += stamp_of(path);
+      for (const auto& file : image_files(path)) all += stamp_of(file.string());
       last = path;
       any = true;
     }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/image_files.h"
 #include "engine/run/packet.h"
 #include "engine/state/checkpoint.h"
 #include "engine/state/packed_sample.h"
@@ -81,10 +82,12 @@ bool DiskTier::add_field(CacheDigest& digest, const std::string& name, const Fie
   for (const MetaPtr& meta : field.meta) {
     digest.add(geometry_json(*meta).dump());
     if (meta->path.empty()) continue;
-    const auto content = digests_.of(meta->path);
-    if (!content && !field.tensor.defined()) return false;
-    digest.add(fs::path(meta->path).filename().string());
-    if (content) digest.add(&*content, sizeof *content);
+    for (const fs::path& file : image_files(meta->path)) {
+      const auto content = digests_.of(file.string());
+      if (!content && !field.tensor.defined()) return false;
+      digest.add(file.filename().string());
+      if (content) digest.add(&*content, sizeof *content);
+    }
   }
   if (!field.tensor.defined()) return true;
   if (!field.tensor.device().is_cpu()) return false;

@@ -5,32 +5,14 @@
 
 #include "engine/base/error.h"
 #include "engine/base/file_ending.h"
-#include "engine/base/letter_case.h"
+#include "engine/base/image_files.h"
 #include "kernels/base/reverse_axes.h"
 #include "kernels/files/gzip.h"
 
 namespace sluice {
 namespace {
 
-// The two names of a volume: the same one for a single file.
-struct Names {
-  std::filesystem::path header, voxels;
-};
-
 bool is_named_gz(const std::filesystem::path& path) { return has_ending(path, ".gz"); }
-
-// "a.img.gz" and "a.hdr.gz" name the same pair, and so do "A.IMG" and "A.HDR".
-Names names_of(const std::filesystem::path& path) {
-  const bool gz = is_named_gz(path);
-  std::filesystem::path stem = gz ? std::filesystem::path(path).replace_extension() : path;
-  const std::string given = stem.extension().string(), lower = lower_case(given);
-  if (lower != ".hdr" && lower != ".img") return {path, path};
-  const auto half = [&](const std::string& extension) {
-    stem.replace_extension(given == lower ? extension : upper_case(extension));
-    return stem.string() + (gz ? path.extension().string() : "");
-  };
-  return {half(".hdr"), half(".img")};
-}
 
 void check_name(const FileBytes& file, const std::filesystem::path& path) {
   const bool named_gz = is_named_gz(path);
@@ -94,7 +76,7 @@ RawVolume NiftiFile::raw() const {
 }
 
 NiftiFile read_nifti_file(const std::filesystem::path& path, const ReadBytes& read) {
-  const Names names = names_of(path);
+  const PairNames names = pair_names(path);
   const bool pair = names.header != names.voxels;
   NiftiFile f;
   f.name = names.voxels.string();
@@ -109,7 +91,7 @@ NiftiFile read_nifti_file(const std::filesystem::path& path, const ReadBytes& re
 }
 
 NiftiHeader read_nifti_header(const std::filesystem::path& path) {
-  const std::filesystem::path file = names_of(path).header;
+  const std::filesystem::path file = pair_names(path).header;
   const std::string name = file.string();
   const FileBytes front = read_file_front(file, 64 * 1024);
   std::array<std::uint8_t, nifti2_size> bytes;

@@ -278,6 +278,28 @@ TEST_CASE(
   CHECK(hits < 4 * edits);
 }
 
+TEST_CASE("a volume of two files is computed anew where the file of its voxels is another") {
+  Bench b(0);
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = "v" + std::to_string(i);
+    b.folder.write_text(name + ".mhd",
+                        "ObjectType = Image\nBinaryData = True\nNDims = 3\nDimSize = 6 6 "
+                        "6\nElementType = MET_UCHAR\n"
+                        "ElementDataFile = " +
+                            name + ".raw\n");
+    b.folder.write(name + ".raw", Bytes(216, static_cast<std::uint8_t>(i)));
+  }
+  Json g = b.graph(b.on_disk(), 1), plain = b.graph(nullptr, 1);
+  for (Json* graph : {&g, &plain}) (*graph)["nodes"]["list"]["pattern"] = "v*.mhd";
+  const Collected first = run_graph(g);
+  REQUIRE(first.failure.empty());
+  CHECK(same_samples(first, run_graph(plain)));
+  b.folder.write("v2.raw", Bytes(216, 77));
+  const Collected again = run_graph(g);
+  CHECK(same_samples(again, run_graph(plain)));
+  CHECK(again.held.at("kept").hits == 3);
+}
+
 TEST_CASE("names, places and the list's own settings leave the entries valid") {
   Bench b;
   Json g = b.graph(b.on_disk(), 1);
