@@ -294,7 +294,11 @@ fs::path CacheFolder::file(const CacheKey& key) const {
 std::optional<CachedEntry> CacheFolder::read(const CacheKey& key) {
   const fs::path path = file(key);
   for (int attempt = 0; attempt < 2; ++attempt) {  // others remove and replace entries meanwhile
-    if (::access(path.c_str(), F_OK) != 0) return std::nullopt;
+    if (::access(path.c_str(), F_OK) != 0) {
+      std::lock_guard lock(mutex_);
+      forget(key);  // it is written again where it is computed
+      return std::nullopt;
+    }
     auto entry = read_entry(path, key);
     if (!entry) continue;
     use(key, static_cast<std::uint64_t>(entry->payload.data() + entry->payload.size() -
@@ -308,8 +312,16 @@ std::optional<CachedEntry> CacheFolder::read(const CacheKey& key) {
 void CacheFolder::remove(const CacheKey& key) {
   const bool was_there = ::unlink(file(key).c_str()) == 0;
   std::lock_guard lock(mutex_);
-  used_.erase(key);
+  forget(key);
   figures_.damaged += was_there ? 1 : 0;
+}
+
+void CacheFolder::forget(const CacheKey& key) {
+  const auto it = used_.find(key);
+  if (it == used_.end()) return;
+  --figures_.entries;
+  figures_.bytes -= it->second;
+  used_.erase(it);
 }
 
 bool CacheFolder::uses(const CacheKey& key) const {
@@ -320,7 +332,7 @@ bool CacheFolder::uses(const CacheKey& key) const {
 // The first use of an entry sets its time, so that others remove it last.
 void CacheFolder::use(const CacheKey& key, std::uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  if (!used_.insert(key).second) return;
+  if (!used_.emplace(key, bytes).second) return;
   ++figures_.entries;
   figures_.bytes += bytes;
   ::utimensat(AT_FDCWD, file(key).c_str(), nullptr, 0);

@@ -16,10 +16,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -101,12 +101,13 @@ class CacheFolder {
   bool land(const std::filesystem::path& fresh, const std::filesystem::path& path,
             std::uint64_t bytes, bool ok);
   void use(const CacheKey& key, std::uint64_t bytes);
+  void forget(const CacheKey& key);  // under the lock
 
   const std::filesystem::path folder_;
   const std::optional<std::uint64_t> budget_;
   const std::int64_t began_ns_;
-  mutable std::mutex mutex_;  // what follows
-  std::set<CacheKey> used_;
+  mutable std::mutex mutex_;                // what follows
+  std::map<CacheKey, std::uint64_t> used_;  // and how large each is
   Figures figures_;
   std::uint64_t total_ = 0;         // bytes in the folder, as far as this process knows
   std::uint64_t written_ = 0;       // since total_ was counted

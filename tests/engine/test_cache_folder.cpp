@@ -181,6 +181,22 @@ TEST_CASE("pruning removes what was not used for longest, and nothing that is no
   CHECK(fs::exists(folder / "00/readme"));
 }
 
+TEST_CASE("an entry that others remove is no longer one that this process uses") {
+  TemporaryFolder folder;
+  CacheFolder cache(folder / "c");
+  CacheKey key;
+  key.low = 7;
+  REQUIRE(cache.write(key, {{"a", 1}}, {}));
+  CHECK(cache.uses(key));
+  prune_cache(folder / "c", 0, std::nullopt);
+  CHECK_FALSE(cache.read(key));
+  CHECK_FALSE(cache.uses(key));
+  CHECK(cache.figures().entries == 0);
+  CHECK(cache.figures().bytes == 0);
+  CHECK(cache.write(key, {{"a", 1}}, {}));
+  CHECK(cache.read(key));
+}
+
 TEST_CASE("entries that take the place of older ones do not each count the whole folder") {
   TemporaryFolder folder;
   const std::vector<std::byte> bytes(100);

@@ -124,6 +124,10 @@ int cache(const Options& o) {
     print_error("cache can list and prune, not " + o.name + (hint.empty() ? "" : "; " + hint));
     return code(Exit::usage);
   }
+  if (o.name == "prune" && !o.budget && !o.days && !o.verify) {
+    print_error("cache prune: --budget, --days or --verify says what to remove");
+    return code(Exit::usage);
+  }
   const fs::path folder = o.data.empty() ? default_cache_folder() : fs::path(o.data);
   if (!is_cache_folder(folder) && !o.data.empty()) {
     print_error(folder.string() + " is no folder of a cache");
