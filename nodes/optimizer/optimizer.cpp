@@ -117,7 +117,7 @@ void Optimizer::process(Firing& f) {
     share = share * memory_.loss_scale().squeeze(0);
   }
   backward_to(*network_, share);
-  if (++pending_ == common().grad_accumulation) step(f.stamp().str() + " (" + f.in().name + ")");
+  if (++pending_ >= common().grad_accumulation) step(f.stamp().str() + " (" + f.in().name + ")");
   if (f.stream()) f.stream()->keep(memory_.plan());
   log(f, loss.detach(), value);
   f.emit_ptr(f.ptr());
@@ -152,7 +152,7 @@ void Optimizer::add_shard(Firing& f) {
 }
 
 std::optional<std::uint64_t> Optimizer::recordable(const Firing& f) const {
-  if (common().grad_accumulation > 1 || sharded_) return std::nullopt;
+  if (common().grad_accumulation > 1 || pending_ > 0 || sharded_) return std::nullopt;
   const std::uint32_t epoch = f.stamp().epoch;
   std::uint64_t frozen = 0;
   for (const std::uint64_t from : from_epoch_) frozen += epoch < from;
@@ -204,11 +204,10 @@ void Optimizer::flush(Flush& end) {
 void Optimizer::save(State& state) const {
   const kernels::OptimState now = memory_.read();
   state.values["steps"] = now.step;
-  state.values["epoch"] = {{"loss_sum", loss_sum_},
-                           {"batches", batches_},  // of a cut epoch
-                           {"norm_sum", now.norm_sum},
-                           {"norms", now.norms},
-                           {"pending", pending_}};
+  state.values["epoch"] = {
+      {"loss_sum", loss_sum_},    {"batches", batches_},  // of a cut epoch
+      {"norm_sum", now.norm_sum}, {"norms", now.norms},
+      {"pending", pending_},      {"grad_accumulation", common().grad_accumulation}};
   if (pending_ > 0)
     for (const auto& [name, weight] : network_->parameters())
       if (weight.grad().defined()) state.tensors["grad." + name] = weight.grad().cpu().clone();
@@ -247,6 +246,20 @@ void Optimizer::unite_moments() {
   }
 }
 
+// Those of batches whose step is to come: divided by as many as a step has here, where it had
+// others.
+void Optimizer::load_gradients(const State& state) {
+  if (pending_ == 0) return;
+  const std::int64_t now = common().grad_accumulation,
+                     before = state.values["epoch"].value("grad_accumulation", now);
+  for (const auto& [name, weight] : network_->parameters()) {
+    const auto saved = state.tensors.find("grad." + name);
+    if (saved == state.tensors.end()) continue;
+    at::Tensor& gradient = weight.mutable_grad() = saved->second.to(weight.device()).clone();
+    if (before != now) gradient.mul_(static_cast<double>(before) / static_cast<double>(now));
+  }
+}
+
 void Optimizer::load(const State& state) {
   kernels::OptimState then = memory_.read();
   steps_ = then.step = state.values.at("steps");
@@ -262,9 +275,7 @@ void Optimizer::load(const State& state) {
     then.norms = epoch.at("norms");
     pending_ = epoch.at("pending");
   }
-  for (const auto& [name, weight] : network_->parameters())
-    if (const auto saved = state.tensors.find("grad." + name); saved != state.tensors.end())
-      weight.mutable_grad() = saved->second.to(weight.device()).clone();
+  load_gradients(state);
   if (state.values.contains("plateau")) plateau_.load(state.values["plateau"]);
   if (rule_.scaled && state.values.contains("scaler")) {
     const Json& scaler = state.values["scaler"];

@@ -148,6 +148,7 @@ class Optimizer : public Node {
   bool is_part(const Slot& slot, at::Tensor Slot::*member) const;
   void unite_moments();
   void spread_weights();
+  void load_gradients(const State& state);
   void add_shard(Firing& f);
   void begin_epoch(std::uint32_t epoch);
   void log(Firing& f, at::Tensor loss, std::optional<double> value);

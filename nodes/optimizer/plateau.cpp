@@ -76,15 +76,17 @@ double Plateau::factor() const {
 
 Json Plateau::save() const {
   const std::lock_guard lock(mutex_);
-  return {{"factor", factor_},
-          {"best", best_ ? Json(*best_) : Json()},
-          {"num_bad_epochs", bad_},
-          {"cooldown_counter", cooling_}};
+  return {{"metric", p_.metric},    {"less_is_better", less_},
+          {"factor", factor_},      {"best", best_ ? Json(*best_) : Json()},
+          {"num_bad_epochs", bad_}, {"cooldown_counter", cooling_}};
 }
 
 void Plateau::load(const Json& state) {
   const std::lock_guard lock(mutex_);
   factor_ = state.at("factor");
+  if (state.value("metric", p_.metric) != p_.metric ||
+      state.value("less_is_better", less_) != less_)
+    return;  // no value of another metric is one to compare with
   best_ = state.at("best").is_null() ? std::nullopt : std::optional<double>(state["best"]);
   bad_ = state.at("num_bad_epochs");
   cooling_ = state.at("cooldown_counter");

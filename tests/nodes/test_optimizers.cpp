@@ -254,6 +254,22 @@ TEST_CASE("on a plateau the learning rate falls as torch's does, also after a re
   }
 }
 
+TEST_CASE("a plateau compares no value with one of another metric, and keeps its rate") {
+  Json params = {
+      {"lr", 0.1}, {"lr_schedule", "reduce_on_plateau"}, {"metric", "dice.mean"}, {"patience", 0}};
+  Trainer dice("sgd", params);
+  for (const double value : {0.5, 0.4})  // no better: the rate falls once
+    dice.driver->node().observe({"dice.mean", value, 0, 0, true});
+  State state;
+  dice.driver->node().save(state);
+  params["metric"] = "step.loss";
+  Trainer loss("sgd", params);
+  loss.driver->node().load(state);
+  for (const double value : {2.0, 1.5, 1.0})
+    loss.driver->node().observe({"step.loss", value, 0, 0, true});
+  CHECK(metric(loss.driver->flush(), "lr") == doctest::Approx(0.01));
+}
+
 TEST_CASE("a plateau is of a metric as that is better: of a loss less, of a Dice more") {
   for (const bool loss : {false, true}) {
     const std::string watched = loss ? "step.loss" : "dice.mean";
@@ -412,6 +428,24 @@ TEST_CASE("an optimizer that is saved within an epoch goes on with its sums and 
   const auto end_a = a.driver->flush(), end_b = b.driver->flush();
   CHECK(end_a == end_b);
   for (int i = 0; i < 2; ++i) CHECK(a.net->w[i].equal(b.net->w[i]));
+}
+
+TEST_CASE("a step whose batches are another number than before a resume is of their mean") {
+  for (const int now : {1, 2, 3, 6}) {
+    CAPTURE(now);
+    Trainer a("adam", {{"lr", 0.01}, {"grad_accumulation", 4}}),
+        b("adam", {{"lr", 0.01}, {"grad_accumulation", now}}),
+        whole("adam", {{"lr", 0.01}, {"grad_accumulation", std::max(now, 4)}});
+    for (int k = 0; k < 3; ++k) a.fire_step(k), whole.fire_step(k);
+    State state;
+    a.driver->node().save(state);
+    b.driver->node().load(state);
+    for (int k = 3; k < std::max(now, 4); ++k) b.fire_step(k), whole.fire_step(k);
+    for (int i = 0; i < 2; ++i) {
+      CHECK(at::allclose(b.net->w[i], whole.net->w[i], 1e-5, 1e-6));
+      CHECK_FALSE(b.net->w[i].equal(Trainer("adam", {}).net->w[i]));  // a step was taken
+    }
+  }
 }
 
 TEST_CASE("a loss that is not finite stops with its batch's name") {
