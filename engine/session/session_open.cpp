@@ -234,7 +234,7 @@ void Session::make_networks() {
         for (const auto& [name, weight] : network->parameters())
           at::Tensor(weight).requires_grad_(false);
       network->spread(devices);
-      resources_->add(m.name, std::move(network));
+      resources_->add(m.name, std::move(network), !m.weights.file.empty());
     } catch (...) {
       rethrow_with(m.place.str() + ": models." + m.name, Exit::usage);
     }

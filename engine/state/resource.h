@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,16 +68,20 @@ class Network {
 
 class Resources {
  public:
-  void add(std::string name, std::shared_ptr<Network> network) {
-    networks_[std::move(name)] = std::move(network);
+  // `loaded`: its weights are a file's.
+  void add(const std::string& name, std::shared_ptr<Network> network, bool loaded = false) {
+    networks_[name] = std::move(network);
+    if (loaded) loaded_.insert(name);
   }
   const std::shared_ptr<Network>& network(const std::string& name) const {
     return networks_.at(name);
   }
   const std::map<std::string, std::shared_ptr<Network>>& networks() const { return networks_; }
+  bool is_loaded(const std::string& name) const { return loaded_.contains(name); }
 
  private:
   std::map<std::string, std::shared_ptr<Network>> networks_;
+  std::set<std::string> loaded_;
 };
 
 }  // namespace sluice

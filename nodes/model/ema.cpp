@@ -21,7 +21,10 @@ class Ema final : public Node {
 
   static Spec spec() {
     return second_network_spec<Params>(
-               "ema", "Keeps the running mean of a network's weights in a second network.")
+               "ema",
+               "Keeps the running mean of a network's weights in a second network, which begins "
+               "with "
+               "the trained one's, or with its own where models.NET.weights gives them.")
         .param("decay", &Params::decay, "Share of the mean so far.")
         .range(0, 1)
         .param(
@@ -33,7 +36,7 @@ class Ema final : public Node {
   void open(const OpenContext& context) override {
     division_ = context.division;
     networks_.open(context, p);
-    networks_.follow(1);
+    if (!context.resources->is_loaded(p.net)) networks_.follow(1);
   }
 
   void process(Firing& f) override {

@@ -62,6 +62,14 @@ TEST_CASE("ema begins with the network's weights and follows them by its decay, 
   CHECK(p.mean->count.item<std::int64_t>() == 3);
 }
 
+TEST_CASE("ema begins with the weights that its own network was given") {
+  Pair p;
+  p.context.resources->add("mean", p.mean, true);
+  Driver node = p.open({{"decay", 1.0}});
+  p.step(node, 2);
+  CHECK(p.now() == 5);
+}
+
 TEST_CASE("ema's warm-up forgets the first weights, and goes on where it was saved") {
   Pair p;
   Driver node = p.open({{"decay", 0.3}, {"warmup", true}});
