@@ -7,8 +7,12 @@ namespace sluice {
 namespace {
 
 // Of the machine, or in words: no result depends on them.
-const std::set<std::string> beside{"run.threads", "run.io_threads", "run.watchdog_s",
-                                   "run.checkpoint"};
+const std::set<std::string> beside{"run.threads",
+                                   "run.io_threads",
+                                   "run.watchdog_s",
+                                   "run.checkpoint.keep",
+                                   "run.checkpoint.every_epochs",
+                                   "run.checkpoint.every_s"};
 
 struct Setting {
   Json value;
@@ -60,9 +64,14 @@ Settings settings(const Graph& graph) {
     for (const auto& [name, value] : m.params.items())
       all["models." + m.name + "." + name] = {value};
   }
-  if (graph.resolved.contains("run"))
-    for (const auto& [name, value] : graph.resolved["run"].items())
-      if (!beside.contains("run." + name)) all["run." + name] = {value};
+  Json run = graph.resolved.value("run", Json::object());
+  const Json checkpoint = run.value("checkpoint", Json());
+  if (checkpoint.is_object()) {
+    run.erase("checkpoint");
+    for (const auto& [name, value] : checkpoint.items()) run["checkpoint." + name] = value;
+  }
+  for (const auto& [name, value] : run.items())
+    if (!beside.contains("run." + name)) all["run." + name] = {value};
   return all;
 }
 

@@ -286,10 +286,19 @@ static std::string text_of(const Json& line) {
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+// Whether the last line has no end: a loss of power has left half of it.
+static bool is_torn(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  return in && in.tellg() > 0 && in.seekg(-1, std::ios::end) && in.get() != '\n';
+}
+
 void RunFolder::append(std::unique_ptr<File>& file, const char* name, const std::string& line) {
   std::lock_guard lock(mutex_);
-  if (!file) file = open_to_append(folder_ / name);
-  const std::string text = line + "\n";
+  std::string text = line + "\n";
+  if (!file) {
+    if (is_torn(folder_ / name)) text.insert(0, "\n");
+    file = open_to_append(folder_ / name);
+  }
   file->write(text.data(), text.size());
 }
 

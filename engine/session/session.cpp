@@ -236,7 +236,7 @@ int Session::exit_code(const Outcome& outcome) const {
     case Outcome::Status::stalled:
       return static_cast<int>(Exit::stalled);
     default:
-      return static_cast<int>(not_saved_ ? not_saved_->exit : Exit::done);
+      return static_cast<int>(not_saved_.empty() ? Exit::done : not_saved_.begin()->second.exit);
   }
 }
 
@@ -360,6 +360,7 @@ bool Session::between(const Turn& ended, std::size_t position) {
     if (pauses) save_in_time();
     return wished;
   }
+  warn_of_missing_metrics();
   const bool stop = stop_rule_met();
   if (stop) stopped_by_rule_ = true;
   {
@@ -368,7 +369,7 @@ bool Session::between(const Turn& ended, std::size_t position) {
     epoch_ends_s_.push_back(scheduler_->wall_s());
   }
   const auto every = graph_->run.checkpoint_every;
-  const bool periodic = every > 0 && (ended.train_epoch + 1) % every == 0, best = is_best();
+  const bool periodic = every > 0 && (ended.train_epoch + 1) % every == 0, best = is_best(ended);
   if (periodic || best) prepare_save(Keeps::region, here);
   // First: whoever goes on from another one is told by its state that this one is kept.
   if (folder_ && best) try_save("best", here, Keeps::region);
@@ -439,28 +440,6 @@ void Session::prepare_save(Keeps which, const Resume& position) {
 void Session::bring_state() {
   if (out_dir_.empty()) return;  // on all ranks
   for (const auto& bring : ranks_->before_save) bring();
-}
-
-// Whether the metric whose best epoch is kept has a new value, better than all before it.
-bool Session::is_best() {
-  const RunSettings& run = graph_->run;
-  std::lock_guard lock(mutex_);
-  const auto it = metrics_.find(run.checkpoint_best);
-  if (it == metrics_.end()) return false;
-  const double value = it->second.last;
-  if (!improves(mode_of(*graph_, run.checkpoint_best), value, best_kept_)) return false;
-  best_kept_ = value;
-  return true;
-}
-
-bool Session::stop_rule_met() {
-  if (!graph_->run.stop) return false;
-  StopRule rule = *graph_->run.stop;
-  if (!rule.mode) rule.mode = mode_of(*graph_, rule.metric);
-  std::lock_guard lock(mutex_);
-  auto it = metrics_.find(rule.metric);
-  if (it == metrics_.end()) return false;
-  return stopping_.met(rule, it->second.last, it->second.epoch);
 }
 
 void Session::quarantined(const Quarantined& q) {

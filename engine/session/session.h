@@ -84,6 +84,7 @@ class Session final : public RunEvents {
   int ended_by() const { return ended_by_; }  // the signal that some process got, or 0
   // Whether a resumed run was at its end already, so that what stands in its folder is the result.
   bool nothing_left() const;
+  bool is_stopped_by_rule() const { return stopped_by_rule_; }
 
   Progress progress() const;
   Json summary(const Outcome& outcome) const;
@@ -164,7 +165,12 @@ class Session final : public RunEvents {
   void bring_state();
   void unite_states(const std::vector<int>& kept, const std::string& when);
   bool stop_rule_met();
-  bool is_best();
+  bool is_best(const Turn& ended);
+  Json stops_by() const;
+  Json keeps_best_by() const;
+  void warn_of_missing_metrics();
+  void load_judgements();
+  void load_position();
 
   Options options_;
   std::optional<Graph> graph_;
@@ -189,18 +195,20 @@ class Session final : public RunEvents {
   std::size_t devices_ = 1;
   std::optional<std::uint64_t> device_share_;  // of a cache on the device without a budget
   Resume resume_;
+  Json stays_;  // the place of a resumed run that has nothing left to do; null: it goes on
   std::vector<Quarantined> bad_before_;     // quarantined before the resume
   std::vector<Quarantined> bad_elsewhere_;  // rank 0: what the others' lists had at the last save
   std::optional<Checkpoint> checkpoint_;    // to go on from, until that is done
   std::filesystem::path checkpoint_path_;
-  std::optional<Cause> not_saved_;  // why the last checkpoint was not written
-  Json files_;                      // of the sources of training, as the run began
-  std::vector<Json> of_others_;     // rank 0: what the others counted; after the run
+  std::map<std::string, Cause> not_saved_;  // why the last checkpoint, or the best one, was not
+  Json files_;                              // of the sources of training, as the run began
+  std::vector<Json> of_others_;             // rank 0: what the others counted; after the run
   int ended_by_ = 0;
   std::uint64_t unions_ = 0;  // how often ranks have told each other what to save
   std::string united_;        // what this rank has told last
   Stopping stopping_;
   std::optional<double> best_kept_;  // the metric of checkpoints/best
+  bool missing_is_told_ = false;     // of metrics that rules wait for
   std::atomic<bool> stopped_by_rule_{false};
   std::once_flag ended_;  // and the folder says how
   std::atomic<bool> stop_is_told_{false}, other_wish_is_told_{false};

@@ -147,6 +147,49 @@ static std::vector<Quarantined> quarantined_from(const Json& all) {
   return bad;
 }
 
+// Metrics, and what was decided by them.
+void Session::load_judgements() {
+  const Json& state = checkpoint_->state;
+  lengths_ = {state.value("metrics_bytes", std::int64_t{0}),
+              state.value("quarantine_bytes", std::numeric_limits<std::int64_t>::max())};
+  for (const auto& [name, m] : state.at("metrics").items())
+    metrics_[name] = {m.at("last"), m.at("best"), m.at("epoch"), m.at("best_epoch")};
+  if (state.contains("stopping") && state.value("stops_by", stops_by()) == stops_by())
+    stopping_.load(state["stopping"]);
+  if (const Json best = state.value("best_kept", Json());
+      !best.is_null() && state.value("keeps_best_by", keeps_best_by()) == keeps_best_by())
+    best_kept_ = best;
+  for (const Json& m : state.value("measured", Json::array())) {
+    const int i = graph_->find(m.at("node").get<std::string>());
+    if (i < 0) continue;
+    const std::uint32_t epoch = m.at("epoch");
+    measured_.emplace_back(i, Observation{m.at("metric"), m.at("value"), 0, epoch, true});
+    if (m.contains("step")) steps_at_end_.try_emplace(epoch, m["step"].get<std::uint64_t>());
+  }
+}
+
+// Where it goes on. A run that is past its end, or that its stop rule has ended, does nothing, and
+// its place stays as it is: more epochs, or another rule, go on from there.
+void Session::load_position() {
+  const Json &turn = checkpoint_->state.at("turn"), &batch = checkpoint_->state.at("batch");
+  resume_.turn = turn_at(*plan_, turn);
+  resume_.batch = batch;
+  if (!plan_->turns) return;
+  const auto sequence = plan_->sequence();
+  const bool is_over = resume_.turn >= sequence.size();
+  if (!is_over)
+    epochs_done_ = sequence[resume_.turn].train_epoch;
+  else
+    epochs_done_ = turn.is_object() ? turn.at("epoch").get<std::uint32_t>()
+                                    : sequence[sequence.size() - 1].train_epoch + 1;
+  const bool begins_epoch = !is_over && resume_.batch == 0 && resume_.turn > 0 &&
+                            sequence[resume_.turn - 1].train_epoch != epochs_done_;
+  if (in_place_ && begins_epoch) stopped_by_rule_ = stop_rule_met();
+  if (!is_over && !stopped_by_rule_) return;
+  stays_ = {{"turn", turn}, {"batch", batch}};
+  resume_ = {sequence.size(), 0};
+}
+
 void Session::resume() {
   if (folder_ || checkpoint_) files_ = source_files();  // else nobody will ask
   if (!checkpoint_) return;
@@ -160,29 +203,9 @@ void Session::resume() {
       refuse("its networks are others: nothing here takes \"" + name + "\"");
       break;
     }
-  resume_.turn = turn_at(*plan_, c.state.at("turn"));
-  resume_.batch = c.state.at("batch");
   steps_ = c.state.at("steps");
-  if (plan_->turns) {
-    const auto sequence = plan_->sequence();
-    epochs_done_ = resume_.turn < sequence.size() ? sequence[resume_.turn].train_epoch
-                                                  : sequence[sequence.size() - 1].train_epoch + 1;
-  }
-  if (in_place_) {
-    lengths_ = {c.state.value("metrics_bytes", std::int64_t{0}),
-                c.state.value("quarantine_bytes", std::numeric_limits<std::int64_t>::max())};
-    for (const auto& [name, m] : c.state.at("metrics").items())
-      metrics_[name] = {m.at("last"), m.at("best"), m.at("epoch"), m.at("best_epoch")};
-    if (c.state.contains("stopping")) stopping_.load(c.state["stopping"]);
-    if (const Json best = c.state.value("best_kept", Json()); !best.is_null()) best_kept_ = best;
-    for (const Json& m : c.state.value("measured", Json::array())) {
-      const int i = graph_->find(m.at("node").get<std::string>());
-      if (i < 0) continue;
-      const std::uint32_t epoch = m.at("epoch");
-      measured_.emplace_back(i, Observation{m.at("metric"), m.at("value"), 0, epoch, true});
-      if (m.contains("step")) steps_at_end_.try_emplace(epoch, m["step"].get<std::uint64_t>());
-    }
-  }
+  if (in_place_) load_judgements();
+  load_position();
   if (const auto bad = c.optimizer.find(saved_quarantined); bad != c.optimizer.end())
     bad_before_ = quarantined_from(unpacked_json(bad->second));
   if (c.state.at("seed") != graph_->run.seed)
@@ -282,10 +305,11 @@ Json Session::source_files() const {
 }
 
 bool Session::nothing_left() const {
-  if (!in_place_ || !plan_->turns || resume_.turn < plan_->sequence().size()) return false;
+  if (!in_place_ || stays_.is_null()) return false;
   std::ifstream in(out_dir_ / "summary.json");
   const Json summary = Json::parse(in, nullptr, false);
-  return summary.is_object() && summary.value("status", "") == "done" &&
+  const std::string status = summary.is_object() ? summary.value("status", "") : "";
+  return (status == "done" || status == "stopped") &&
          summary.value("weights_sha256", "") == weights_sha256(weights());
 }
 
@@ -401,8 +425,8 @@ void Session::save(const std::string& name, const Resume& position, Keeps which)
   c.state = {{"run", run_.id},
              {"graph_sha256", run_.graph_sha256},
              {"versions", versions_json()},
-             {"turn", turn_place(*plan_, position.turn)},
-             {"batch", position.batch},
+             {"turn", stays_.is_null() ? turn_place(*plan_, position.turn) : stays_["turn"]},
+             {"batch", stays_.is_null() ? Json(position.batch) : stays_["batch"]},
              {"items", items()},
              {"files", files_},
              {"updaters", updaters},
@@ -414,7 +438,9 @@ void Session::save(const std::string& name, const Resume& position, Keeps which)
              {"metrics", metrics},
              {"measured", measured},
              {"stopping", stopping_.save()},
+             {"stops_by", stops_by()},
              {"best_kept", best_kept_ ? Json(*best_kept_) : Json()},
+             {"keeps_best_by", keeps_best_by()},
              {"metrics_bytes", lengths.metrics},
              {"quarantine_bytes", lengths.quarantine}};
   save_checkpoint(folder_->checkpoints(), name, c);
@@ -436,14 +462,16 @@ static void prune_checkpoints(const fs::path& folder, std::int64_t keep) {
 
 // A checkpoint that cannot be written (disk full) does not end the training: the last good one
 // stands, and the next may succeed. The run's exit code tells if the final one failed.
+// The best one is no other's place to go on from, so no later one makes up for it but a better one.
 void Session::try_save(const std::string& name, const Resume& position, Keeps which) {
+  const std::string kind = name == "best" ? name : "last";
+  not_saved_.erase(kind);
   try {
     save(name, position, which);
-    not_saved_.reset();
     prune_checkpoints(folder_->checkpoints(), graph_->run.checkpoint_keep);
   } catch (...) {
-    not_saved_ = cause(Exit::io);
-    tell("error: checkpoint " + name + " was not written: " + not_saved_->text);
+    const Cause& why = not_saved_[kind] = cause(Exit::io);
+    tell("error: checkpoint " + name + " was not written: " + why.text);
   }
   ranks_->pause_wish = false;
   std::lock_guard lock(mutex_);

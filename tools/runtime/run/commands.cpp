@@ -53,8 +53,11 @@ int print_nothing_left(const Session& session, const Options& options) {
     std::ifstream in(session.out_dir() / "summary.json");
     std::cout << in.rdbuf();
   } else if (!options.quiet) {
-    fmt::print("nothing is left: epochs is {}; --set run.epochs=N goes on\n",
-               session.progress().epochs);
+    if (session.is_stopped_by_rule())
+      fmt::print("nothing is left: run.stop has ended it; with another run.stop it goes on\n");
+    else
+      fmt::print("nothing is left: epochs is {}; --set run.epochs=N goes on\n",
+                 session.progress().epochs);
   }
   return static_cast<int>(Exit::done);
 }
