@@ -62,7 +62,7 @@ ClassSums class_sums(const Target& t) {
   const auto voxels = static_cast<double>(t.pred.numel() / t.classes() / apart);
   if (counts_plainly(t) && t.pred.is_cpu() && t.pred.scalar_type() == at::kFloat)
     return fused(t, voxels);
-  return {t.overlap(), t.sum(t.prob()), t.sum(t.truth()), voxels};
+  return {t.overlap(), t.mass(t.prob()), t.mass(t.truth()), voxels};
 }
 
 }  // namespace sluice

@@ -16,8 +16,8 @@ using kernels::DiceCeRule;
 at::Tensor composed_dice(const Target& t, const DiceTerm& p) {
   const at::Tensor &prob = t.prob(), &truth = t.truth();
   const at::Tensor both = p.squared_pred ? t.sum(prob * truth) : t.overlap();
-  const at::Tensor ps = t.sum(p.squared_pred ? prob * prob : prob);
-  const at::Tensor ts = t.sum(p.squared_pred ? truth * truth : truth);
+  const at::Tensor ps = p.squared_pred ? t.sum(prob * prob) : t.mass(prob);
+  const at::Tensor ts = p.squared_pred ? t.sum(truth * truth) : t.mass(truth);
   const at::Tensor area = p.jaccard ? 2 * (ps + ts - both) : ps + ts;
   at::Tensor f = 1 - (2 * both + p.smooth_nr) / (area + p.smooth_dr);
   if (t.options.weight && t.counted() > 1) f = f * weight_tensor(t.counted_weights(), f);

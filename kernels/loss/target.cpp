@@ -66,8 +66,10 @@ at::Tensor Target::known_label() const {
 
 at::Tensor Target::overlap() const {
   if (!options.soft_label) return sum(prob() * truth());
-  return (sum(prob().abs()) + sum(truth().abs()) - sum((prob() - truth()).abs())) / 2;
+  return (mass(prob()) + mass(truth()) - sum((prob() - truth()).abs())) / 2;
 }
+
+at::Tensor Target::mass(const at::Tensor& x) const { return sum(options.soft_label ? x.abs() : x); }
 
 at::Tensor Target::sum(const at::Tensor& x) const {
   std::vector<std::int64_t> dims;

@@ -49,6 +49,9 @@ class Target {
   at::Tensor channels() const;                // the label without the channel of what is ignored
   at::Tensor overlap() const;                 // sum of prob and truth at once, as sum()
   at::Tensor sum(const at::Tensor& x) const;  // over space, and over samples where `batch`: [.., C]
+  // The sum of prob() or truth(); of soft labels that of magnitudes, which overlap() is made of
+  // (MONAI's compute_tp_fp_fn), and which an activation below 0 tells from it.
+  at::Tensor mass(const at::Tensor& x) const;
   // Mean or sum over samples and classes of what sum() gave; none: as it is, [.., C, 1, ...] of as
   // many axes as `pred` has.
   at::Tensor reduce(const at::Tensor& by_class) const;

@@ -56,7 +56,17 @@ def of_classes(cls, least=2, extra=lambda r, c: {}, sigmoid=True, batch=True, lo
         params |= dict(include_background=r.random() < 0.7, reduction=r.choice(["mean", "sum"])) | extra(r, c)
         if batch:
             params["batch"] = r.random() < 0.5
-        return cls(**params), params, noise(g, (n, c, *size)), label if soft else one_hot(label, c)
+        theirs = dict(params)
+        if cls in (L.DiceLoss, L.TverskyLoss, L.GeneralizedDiceLoss) and r.random() < 0.2:
+            # Shares of classes, and outputs that may be below 0.
+            for of in (params, theirs):
+                for name in ("softmax", "sigmoid", "to_onehot_y"):
+                    of.pop(name, None)
+                of["soft_label"] = True
+            if r.random() < 0.5:
+                params["other_act"], theirs["other_act"] = "tanh", torch.tanh
+            soft, label = True, torch.rand((n, c, *size), generator=g)
+        return cls(**theirs), params, noise(g, (n, c, *size)), label if soft else one_hot(label, c)
     return make
 
 

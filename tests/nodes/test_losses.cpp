@@ -488,6 +488,20 @@ TEST_CASE("losses have the values of MONAI's documents") {
   CHECK(loss_of("dice_ce_loss", current, small()) == doctest::Approx(0.6880444));
 }
 
+TEST_CASE("sums of soft labels are of magnitudes where the activation goes below 0, as MONAI's") {
+  const Pair in{at::tensor({.2, -.5, .7, .4, .9, -.3}, at::kFloat).view({1, 2, 3}),
+                at::tensor({.8, 0., .6, .2, 1., .4}, at::kFloat).view({1, 2, 3})};
+  const Json as_it_is = {{"soft_label", true}},
+             by_tanh = {{"soft_label", true}, {"other_act", "tanh"}};
+  const auto near = [](double value) { return doctest::Approx(value).epsilon(1e-6); };
+  CHECK(loss_of("dice_loss", as_it_is, in) == near(0.3705345));
+  CHECK(loss_of("tversky_loss", as_it_is, in) == near(0.3705332));
+  CHECK(loss_of("generalized_dice_loss", as_it_is, in) == near(0.3744034));
+  CHECK(loss_of("dice_loss", by_tanh, in) == near(0.3939634));
+  CHECK(loss_of("tversky_loss", by_tanh, in) == near(0.3939620));
+  CHECK(loss_of("generalized_dice_loss", by_tanh, in) == near(0.3945240));
+}
+
 TEST_CASE("the fused loss and gradient equal LibTorch's operations on a larger volume") {
   const at::Tensor index = (at::arange(2 * 13 * 17 * 11) * 31 % 71 % 5).reshape({2, 1, 13, 17, 11});
   for (const bool squared : {false, true}) {
