@@ -199,13 +199,28 @@ Matrix4 base_affine(const NiftiHeader& h, std::array<double, 3> zooms) {
   return m;
 }
 
+// Whether an affine's voxels have the sizes that pixdim says, as numpy.allclose compares them.
+bool has_sizes(const Matrix4& m, const std::array<double, 3>& zooms, std::size_t axes) {
+  for (std::size_t j = 0; j < axes; ++j) {
+    double square = 0;
+    for (std::size_t i = 0; i < axes; ++i) square += m[4 * i + j] * m[4 * i + j];
+    const double size = std::sqrt(square);
+    if (!(std::abs(zooms[j] - size) <= 1e-8 + 1e-5 * size)) return false;
+  }
+  return true;
+}
+
+// The sform where it is set; but where pixdim, which the qform has its voxel sizes from, says
+// others, the qform (MONAI's correct_nifti_header_if_necessary: of two and three axes).
 Matrix4 parse_affine(const Fields& f, NiftiHeader& h) {
   const auto set = [&](std::size_t at) { return f.code(at) >= 1 && f.code(at) <= 5; };
   h.placed = set(f.at.sform) || set(f.at.qform);
   const auto zooms = parse_zooms(f);
-  const Matrix4 m = set(f.at.sform)   ? sform(f)
-                    : set(f.at.qform) ? qform(f, zooms)
-                                      : base_affine(h, zooms);
+  const bool gives_way = set(f.at.sform) && set(f.at.qform) && h.dim.size() <= 3 &&
+                         !has_sizes(sform(f), zooms, h.dim.size());
+  const Matrix4 m = set(f.at.sform) && !gives_way ? sform(f)
+                    : set(f.at.qform)             ? qform(f, zooms)
+                                                  : base_affine(h, zooms);
   check_affine(m, h.dim.size(), f.name());
   return m;
 }

@@ -13,7 +13,8 @@ struct HausdorffDistanceMetric final : SurfaceMetric<HausdorffParams> {
   static Spec spec() {
     Spec s("hausdorff_distance_metric",
            "The largest distance from a surface to the nearest voxel of the other, by class and "
-           "case. Infinite where one of both is empty.");
+           "case. Where one of both is empty it is infinite, and NaN with `percentile`, which no "
+           "mean counts.");
     return add_surface_params<Params>(s)
         .param("percentile", &Params::percentile,
                "This percentile of the distances instead of the largest.")

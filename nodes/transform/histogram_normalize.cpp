@@ -1,6 +1,8 @@
 // histogram_normalize: MONAI's HistogramNormalized.
 #include <ATen/Functions.h>
 
+#include <cmath>
+
 #include "nodes/transform/each_key.h"
 
 namespace sluice {
@@ -51,6 +53,8 @@ struct HistogramNormalize final : Node {
   at::Tensor equalised(const at::Tensor& x, const at::Tensor& counted) const {
     const auto n = static_cast<std::size_t>(p.num_bins);
     float low = counted.min().item<float>(), high = counted.max().item<float>();
+    if (!std::isfinite(low) || !std::isfinite(high))
+      throw DataError("a voxel is not a finite number, so that there are no bins to count in");
     if (low == high) low -= 0.5f, high += 0.5f;
     std::vector<float> edges(n + 1), centres(n);
     const float step = (high - low) / static_cast<float>(n);

@@ -191,7 +191,7 @@ TEST_CASE("A slope is applied in double precision, and 0 and NaN mean none, as n
   CHECK(contains(why_not(folder.write("b.nii", bad.bytes)), "scl_inter"));
 }
 
-TEST_CASE("The sform comes before the qform, the qform before pixdim") {
+TEST_CASE("The sform comes before the qform where pixdim agrees, the qform before pixdim") {
   TemporaryFolder folder;
   const auto affine = [&](const Made& m) {
     return read_nifti(folder.write("a.nii", m.bytes)).affine;
@@ -213,13 +213,24 @@ TEST_CASE("The sform comes before the qform, the qform before pixdim") {
                            0.5792590, 0.4782125, 0.1108710, 20,    //
                            -0.3973386, 0.0489217, -2.9255110, 30, 0, 0, 0, 1}));
   }
-  SUBCASE("both") {
+  SUBCASE("both, of which pixdim is the sform's") {
+    const double sizes[] = {1.5, std::sqrt(4 + 0.015625), std::sqrt(9 + 0.0625)};
+    for (std::size_t i = 0; i < 3; ++i) m.real(76, 104, 1 + i, sizes[i]);
     m.qform(0, 0, 0, 1, 2, 3);
     m.sform({1.5, 0, 0.25, -90, 0, -2, 0, 126, 0, 0.125, 3, -72});
     CHECK(near(affine(m), {1.5, 0, 0.25, -90, 0, -2, 0, 126, 0, 0.125, 3, -72, 0, 0, 0, 1}));
     const auto spacing = read_nifti(folder / "a.nii").spacing;
     CHECK(spacing[0] == 1.5);
     CHECK(spacing[1] == doctest::Approx(std::sqrt(4 + 0.015625)));
+  }
+  SUBCASE("both, of which pixdim is the qform's alone") {
+    m.qform(0, 0, 0, 1, 2, 3);
+    m.sform({1, 0, 0, 7, 0, 1, 0, 8, 0, 0, 1, 9});
+    CHECK(near(affine(m), {2, 0, 0, 1, 0, 0.5, 0, 2, 0, 0, 3, 3, 0, 0, 0, 1}));
+  }
+  SUBCASE("an sform that pixdim contradicts, and no qform") {
+    m.sform({1, 0, 0, 7, 0, 1, 0, 8, 0, 0, 1, 9});
+    CHECK(near(affine(m), {1, 0, 0, 7, 0, 1, 0, 8, 0, 0, 1, 9, 0, 0, 0, 1}));
   }
   SUBCASE("an sform with code 0 is not used") {
     m.qform(0, 0, 0, 1, 2, 3);
