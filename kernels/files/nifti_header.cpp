@@ -216,8 +216,9 @@ Matrix4 parse_affine(const Fields& f, NiftiHeader& h) {
   const auto set = [&](std::size_t at) { return f.code(at) >= 1 && f.code(at) <= 5; };
   h.placed = set(f.at.sform) || set(f.at.qform);
   const auto zooms = parse_zooms(f);
-  const bool gives_way = set(f.at.sform) && set(f.at.qform) && h.dim.size() <= 3 &&
-                         !has_sizes(sform(f), zooms, h.dim.size());
+  const auto axes = static_cast<std::size_t>(f.dim(0));
+  const bool gives_way =
+      set(f.at.sform) && set(f.at.qform) && axes <= 3 && !has_sizes(sform(f), zooms, axes);
   const Matrix4 m = set(f.at.sform) && !gives_way ? sform(f)
                     : set(f.at.qform)             ? qform(f, zooms)
                                                   : base_affine(h, zooms);

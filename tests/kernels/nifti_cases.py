@@ -92,12 +92,22 @@ def case(rng, folder, n):
     return name + (".gz" if gz else "")
 
 
+def affine_of(image):
+    """nibabel's, but the qform where pixdim contradicts the sform (MONAI's correct_nifti_header_if_necessary)."""
+    header, axes = image.header, int(image.header["dim"][0])
+    if axes <= 3 and header["sform_code"] and header["qform_code"]:
+        sizes = np.sqrt(np.square(image.affine[:axes, :axes]).sum(0))
+        if not np.allclose(header.get_zooms()[:axes], sizes):
+            return image.get_qform()
+    return image.affine
+
+
 def read(path):
     image = nibabel.load(path)
     data = np.asanyarray(image.dataobj)
     if data.dtype.fields or np.iscomplexobj(data) or data.dtype.itemsize > 8:
         raise ValueError("no scalar that a tensor holds")
-    return image.affine, data.astype(np.float64)
+    return affine_of(image), data.astype(np.float64)
 
 
 def main(folder, count, seed):
