@@ -73,18 +73,27 @@ struct Logits {
 
 }  // namespace
 
-AxisPlaces AxisPlaces::stretched(std::int64_t from, std::int64_t to, bool linear) {
+template <class PlaceOf>
+static AxisPlaces places(std::int64_t from, std::int64_t to, bool linear, PlaceOf&& place_of) {
   AxisPlaces all;
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
   for (std::int64_t i = 0; i < to; ++i) {
-    const double place = std::clamp((static_cast<double>(i) + 0.5) * scale - 0.5, 0.0,
-                                    static_cast<double>(from - 1));
+    const double place =
+        std::clamp(place_of(static_cast<double>(i)), 0.0, static_cast<double>(from - 1));
     const auto lower = static_cast<std::int64_t>(linear ? place : std::floor(place + 0.5));
     all.lower.push_back(lower);
     all.upper.push_back(linear ? std::min(lower + 1, from - 1) : lower);
     all.weight.push_back(linear ? static_cast<float>(place - static_cast<double>(lower)) : 0.0f);
   }
   return all;
+}
+
+AxisPlaces AxisPlaces::stretched(std::int64_t from, std::int64_t to, bool linear) {
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  return places(from, to, linear, [&](double i) { return (i + 0.5) * scale - 0.5; });
+}
+AxisPlaces AxisPlaces::along(std::int64_t from, std::int64_t to, double scale, double offset,
+                             bool linear) {
+  return places(from, to, linear, [&](double i) { return scale * i + offset; });
 }
 
 at::Tensor resampled_classes(const at::Tensor& logits, const AxisPlaces (&places)[3],

@@ -19,6 +19,9 @@ struct AxisPlaces {
   // `from` voxels stretched to `to`: place (i + 0.5) from / to - 0.5, no further than the outermost
   // voxels; the nearest voxel alone where it is not linear.
   static AxisPlaces stretched(std::int64_t from, std::int64_t to, bool linear = true);
+  // The same at place scale * i + offset.
+  static AxisPlaces along(std::int64_t from, std::int64_t to, double scale, double offset,
+                          bool linear = true);
 };
 
 // logits [C, X, Y, Z] at `places` of each axis: the class of the largest, the first of equal ones,

@@ -33,7 +33,7 @@ struct ResampleArgmax final : Node {
         .param("keys", &Params::keys,
                "Logits [C, X, Y, Z] with the history of their image: moves (crop_nonzero, "
                "crop_foreground, flip, orientation, transpose with \"geometry\") and, last, at "
-               "most one of resample_spline, resize or spacing.")
+               "most one of resample_spline, resize without align_corners, or spacing.")
         .param("regions_class_order", &Params::regions_class_order,
                "The logits are those of regions: a voxel where one is above 0 gets the region's "
                "label, the later one over the earlier. Empty: of classes, of which the largest "
@@ -132,7 +132,7 @@ struct ResampleArgmax final : Node {
       const bool told = step.transform == "resample_spline" && step.values.size() >= 3;
       const Vec3 spacing =
           told ? Vec3{step.values[0], step.values[1], step.values[2]} : voxel_spacing(meta.affine);
-      stretch(places, shape_of(logits), grid, spacing, field.tensor.dim() - 1);
+      stretch(places, shape_of(logits), meta.affine, grid, spacing, field.tensor.dim() - 1);
     }
     const bool half = p.logits == "float16", regions = !p.regions_class_order.empty();
     return {probabilities() ? resampled_probabilities(logits, places, regions, half)
@@ -140,14 +140,27 @@ struct ResampleArgmax final : Node {
             grid};
   }
 
-  void stretch(AxisPlaces (&places)[3], const Shape3& from, const Grid& to, const Vec3& spacing,
-               std::int64_t axes) const {
-    const std::optional<int> slices =
-        p.separate_z == "auto"
-            ? slice_axis(spacing, voxel_spacing(to.affine), static_cast<int>(axes))
-            : std::nullopt;
-    for (int d = 0; d < 3; ++d)
-      places[d] = AxisPlaces::stretched(from[d], to.shape[d], d != slices);
+  // Where the voxels of `to` lie on the logits' grid: end on end, as nnU-Net and resize have it, or
+  // as the affines say, of which spacing keeps the first voxel's place.
+  void stretch(AxisPlaces (&places)[3], const Shape3& from, const Affine& affine, const Grid& to,
+               const Vec3& spacing, std::int64_t axes) const {
+    int slices = -1;
+    if (p.separate_z == "auto")
+      slices =
+          slice_axis(spacing, voxel_spacing(to.affine), static_cast<int>(axes)).value_or(slices);
+    const Affine place = solve(affine, to.affine);
+    for (int d = 0; d < 3; ++d) {
+      for (int other = 0; other < 3; ++other)
+        if (other != d &&
+            std::abs(place[4 * d + other]) * static_cast<double>(to.shape[other]) > 0.01)
+          throw DataError("was resampled to other axes; resample_argmax goes back along each");
+      const double scale = place[5 * d], offset = place[4 * d + 3];
+      const double even = static_cast<double>(from[d]) / static_cast<double>(to.shape[d]);
+      const bool end_on_end = std::abs(scale - even) * static_cast<double>(to.shape[d]) < 1e-3 &&
+                              std::abs(offset - (0.5 * even - 0.5)) < 1e-3;
+      places[d] = end_on_end ? AxisPlaces::stretched(from[d], to.shape[d], d != slices)
+                             : AxisPlaces::along(from[d], to.shape[d], scale, offset, d != slices);
+    }
   }
 
   at::Tensor on_first_grid(const std::pair<at::Tensor, Grid>& found, const Meta& meta) const {

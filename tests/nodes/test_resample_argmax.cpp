@@ -128,3 +128,32 @@ TEST_CASE("transpose moves no channels where it keeps the geometry") {
             sample_of("image", at::zeros({2, 3, 4, 5}))),
       doctest::Contains("move the channels"), DataError);
 }
+
+TEST_CASE("labels lie where the image is, whatever places a resampling gave its voxels") {
+  Sample sample;
+  sample.name = "a";
+  auto meta = std::make_shared<Meta>();
+  sample.set(
+      "image",
+      Field(at::arange(35).to(at::kFloat).view({1, 35, 1, 1}).expand({1, 35, 6, 5}).contiguous(),
+            meta));
+  std::vector<std::pair<std::string, Json>> ways;
+  for (const double size : {0.7, 2.0, 3.0, 4.0})
+    for (const bool extent : {false, true})
+      ways.emplace_back("spacing", Json{{"pixdim", {size, 1.0, 1.0}}, {"scale_extent", extent}});
+  ways.emplace_back("resize", Json{{"spatial_size", {11, 6, 5}}, {"mode", "trilinear"}});
+  for (auto& [type, params] : ways) {
+    CAPTURE(params.dump());
+    params["keys"] = "image";
+    Sample network = fired(type, params, sample);
+    const Field& image = network.at("image");
+    // A ramp with its zero at 17.3: the logits are linear, so its labels begin at voxel 18.
+    network.set("pred",
+                Field(at::cat({at::zeros_like(image.tensor), image.tensor - 17.3}), image.meta));
+    const at::Tensor labels =
+        fired("resample_argmax", {{"separate_z", "never"}}, network).tensor("pred");
+    CHECK((labels.sizes() == at::IntArrayRef{1, 35, 6, 5}));
+    CHECK(labels.sum().item<std::int64_t>() == (35 - 18) * 30);
+    CHECK(labels.slice(1, 18).min().item<std::int64_t>() == 1);
+  }
+}
