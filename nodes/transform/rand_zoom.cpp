@@ -17,10 +17,20 @@ struct RandZoom final : FusedNode {
 
   void process(Firing& f) override {
     Random random = f.random();
-    if (!random.chance(p.prob)) return pass(f);
+    if (!random.chance(p.prob)) return as_it_is(f);
     const std::vector<double> drawn = drawn_factors(random, p);
     Sample out = f.in();
     zoom(out, p, "rand_zoom", [&](std::int64_t axes) { return factors_of_axes(drawn, axes); });
+    finish(f, std::move(out));
+  }
+
+ private:
+  // Of the type that a zoom gives, so that a batch's members are of one.
+  void as_it_is(Firing& f) const {
+    Sample out = f.in();
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
+      if (!per_key(p.mode, i).starts_with("nearest")) become_float(field);
+    });
     finish(f, std::move(out));
   }
 };

@@ -295,3 +295,20 @@ TEST_CASE("of components of one size the last stays, and as many as asked for") 
   CHECK(at::equal(kept({{"num_components", 2}}), at::tensor({0, 0, 2, 0, 2, 0}, at::kInt)));
   CHECK(at::equal(kept({{"num_components", 9}}), x.sum(at::IntArrayRef({0, 2})).to(at::kInt)));
 }
+
+TEST_CASE("rand_zoom gives a field one type, whether it is drawn or not") {
+  Sample sample;
+  sample.name = "a";
+  for (const char* key : {"image", "label", "mask"})
+    sample.set(key,
+               Field(at::arange(120).to(at::kByte).view({1, 6, 5, 4}), std::make_shared<Meta>()));
+  for (const double prob : {0.0, 1.0}) {
+    Driver d("rand_zoom", {{"prob", prob},
+                           {"keys", {"image", "label", "mask"}},
+                           {"mode", {"area", "bilinear", "nearest"}}});
+    const Sample out = d.fire({sample}).samples().at(0);
+    CHECK((out.tensor("image").scalar_type() == at::kFloat));
+    CHECK((out.tensor("label").scalar_type() == at::kFloat));
+    CHECK((out.tensor("mask").scalar_type() == at::kByte));
+  }
+}
