@@ -191,7 +191,11 @@ TEST_CASE("flat images and regions that overlap are refused of a package") {
   refused(g, "this network takes images of 2 axes");
   g = whole;
   g["nodes"]["loss"] = {{"type", "dice_loss"}, {"in", "fwd"}, {"sigmoid", true}};
-  refused(g, "this one's are regions that may overlap, by nodes.loss.sigmoid");
+  refused(g, "this one's are regions that may overlap, by nodes.loss");
+  for (const char* loss : {"bce_with_logits_loss", "focal_loss"}) {
+    g["nodes"]["loss"] = {{"type", loss}, {"in", "fwd"}};
+    refused(g, "this one's are regions that may overlap, by nodes.loss");
+  }
   g = whole;
   g["models"]["net"]["out_channels"] = 1;
   refused(g, "this network has 1");
@@ -243,6 +247,18 @@ TEST_CASE("of several networks a package has the one that is named, with what it
   const json made = json::parse(p.folder.read("q/graph.json"), nullptr, true, true);
   CHECK(made.at("models").at("net").at("channels") == json{2, 4});
   CHECK(made.at("nodes").at("infer").at("overlap") == 0.5);
+}
+
+TEST_CASE("a package segments as it would where the validation's window gives labels") {
+  const Packaged p;
+  REQUIRE(p.sh("cp -r run labels").code == 0);
+  json g = json::parse(p.folder.read("run/graph.json"));
+  g["nodes"]["infer"]["argmax"] = true;
+  p.folder.write("labels/graph.json", g.dump());
+  const auto r = p.sh(
+      "$SLUICE export labels --package q && $SLUICE verify q && cd q/selftest/expected && "
+      "cmp made_seg.nii.gz ../../../p/selftest/expected/made_seg.nii.gz");
+  CHECK_MESSAGE(r.code == 0, r.err);
 }
 
 TEST_CASE("a mean teacher, which validation reads, is what a prediction is made with") {

@@ -109,7 +109,7 @@ std::string unfit(const GraphNetwork& made, const Trained& trained, std::int64_t
     return "this network takes images of " + std::to_string(made.built->spatial_axes()) +
            " axes, and no sliding_window with slice_axis shows it slices";
   if (!trained.regions_by.empty())
-    return "this one's are regions that may overlap, by nodes." + trained.regions_by + ".sigmoid";
+    return "this one's are regions that may overlap, by nodes." + trained.regions_by;
   return "";
 }
 

@@ -19,6 +19,7 @@ struct Trained {
   Json network;                  // the entry of "models" without "weights"
   std::vector<Json> transforms;  // nodes between load_image and the network, for the image alone
   std::vector<std::string> keys{"image"};  // what load_image reads
+  Json loading = Json::object();           // and how, where that is not the default
   std::int64_t channels = 0;               // of these together; 0: not known
   Json window;                             // the sliding_window's parameters, with roi_size
   // The loss node whose sigmoid makes the outputs regions that may overlap; "": one class a voxel.

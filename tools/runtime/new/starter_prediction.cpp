@@ -65,6 +65,17 @@ Json for_image(const Json& node, const Spec& spec) {
   return out;
 }
 
+// Of load_image what a case without labels and lists is read by.
+Json loading_of(const Json& node, const Spec& spec) {
+  Json kept = Json::object();
+  for (const auto& [name, value] : node.items()) {
+    const ParamSpec* param = spec.find_param(name);
+    const bool of_list = name == "keys" || name == "manifest" || name == "allow_missing_keys";
+    if (param && !of_list && value != param->fallback) kept[name] = value;
+  }
+  return kept;
+}
+
 // The transforms from load_image to `reader`, in their order, and what load_image reads.
 void follow(const Json& nodes, const std::string& reader, const Catalogue& catalogue, Trained& t) {
   std::string name = input_of(nodes[reader]);
@@ -74,7 +85,10 @@ void follow(const Json& nodes, const std::string& reader, const Catalogue& catal
     if (!spec || steps > nodes.size()) break;
     if (spec->name == "load_image") {
       const Json loaded = for_image(node, *spec);
-      if (loaded.is_object()) t.keys = loaded["keys"].get<std::vector<std::string>>();
+      if (loaded.is_object()) {
+        t.keys = loaded["keys"].get<std::vector<std::string>>();
+        t.loading = loading_of(loaded, *spec);
+      }
       std::reverse(t.transforms.begin(), t.transforms.end());
       return;
     }
@@ -111,21 +125,26 @@ std::int64_t channels_of_images(const Trained& t, const Catalogue& catalogue) {
   return n.is_number_integer() ? n.get<std::int64_t>() : 0;
 }
 
-// "loss" where its sigmoid is of channels that are not one class a voxel.
+// "loss" where it takes each channel for itself, of labels that are not one class a voxel.
 std::string overlapping_by(const Json& nodes, const Catalogue& catalogue) {
   for (const auto& [name, node] : nodes.items()) {
-    const Spec* spec = catalogue.find(node.value("type", ""));
-    if (spec && spec->family == "loss" && node.value("sigmoid", Json()) == true &&
-        node.value("to_onehot_y", Json()) != true)
-      return name;
+    const std::string type = node.value("type", "");
+    const Spec* spec = catalogue.find(type);
+    if (!spec || spec->family != "loss" || node.value("to_onehot_y", Json()) == true) continue;
+    const bool each_channel = type == "bce_with_logits_loss" ||
+                              (type == "focal_loss" && node.value("use_softmax", Json()) != true) ||
+                              node.value("sigmoid", Json()) == true;
+    if (each_channel) return name;
   }
   return "";
 }
 
-// roi_size of the sliding window; else the size that images have before the network.
+// roi_size of the sliding window; else the size that images have before the network. What follows
+// is written for its logits, so what else a validation asks of the window is left out.
 void find_window(const Json& reader, Trained& t) {
   t.window = reader;
-  for (const char* key : {"type", "in", "net", "desc", "output_key"}) t.window.erase(key);
+  for (const char* key : {"type", "in", "net", "desc", "output_key", "argmax", "sums"})
+    t.window.erase(key);
   if (t.window.contains("roi_size")) return;
   Json size = Json::array({64, 64, 64});
   for (const Json& node : t.transforms)
@@ -199,6 +218,7 @@ struct Prediction {
   std::string remark;  // lines of comments, without slashes
   std::string name, vars, net = "net", network, source, on_error;
   std::vector<std::string> keys;
+  Json loading = Json::object();
   Chain before;
   Json window;
   bool regions = false;
@@ -220,6 +240,9 @@ std::string answer_text(bool regions) {
 }
 
 std::string text_of(const Prediction& p) {
+  std::string loading;
+  for (const auto& [name, value] : p.loading.items())
+    loading += ", " + json_text(name) + ": " + value.dump();
   return fmt::format(
       R"({{
 {}  "name": {},
@@ -231,7 +254,7 @@ std::string text_of(const Prediction& p) {
   }},
   "nodes": {{
     "cases": {},
-    "load": {{ "type": "load_image", "in": "cases", "keys": {}{} }},
+    "load": {{ "type": "load_image", "in": "cases", "keys": {}{}{} }},
 {}    // On the GPU where there is one, and back.
     "gpu": {{ "type": "to_device", "in": {} }},
     "infer": {{ {} }},
@@ -242,8 +265,8 @@ std::string text_of(const Prediction& p) {
 }}
 )",
       p.remark, json_text(p.name), p.vars, json_text(p.net), p.network, p.source, list_of(p.keys),
-      p.on_error, p.before.text, json_text(p.before.last), members_of(p.window, "      ", 15),
-      answer_text(p.regions));
+      loading, p.on_error, p.before.text, json_text(p.before.last),
+      members_of(p.window, "      ", 15), answer_text(p.regions));
 }
 
 std::string network_of(const Trained& trained, const std::string& weights) {
@@ -293,6 +316,7 @@ Trained read_trained(const fs::path& folder, const Catalogue& catalogue, const s
 std::string prediction_graph(const Survey& s, const Recipe& r, const Trained* trained) {
   Prediction p;
   p.keys = trained ? trained->keys : image_keys(s);
+  if (trained) p.loading = trained->loading;
   if (p.keys.size() != s.channel_files)
     throw DataError(trained->folder + ": its network's images have " +
                     std::to_string(p.keys.size()) + " files a case, those of " + s.root.string() +
@@ -335,12 +359,13 @@ std::string package_graph(const Trained& trained, const std::string& name) {
       "  // --set vars.images=FOLDER segments the images there.\n";
   p.name = name;
   p.keys = trained.keys;
+  p.loading = trained.loading;
   p.vars =
       "    \"images\": \"images\",\n    // This folder; `sluice run` says which.\n"
       "    \"package\": \".\"\n";
   p.network = network_of(trained, "@package");
   Json patterns = Json::object();
-  for (const auto& key : p.keys) patterns[key] = "*_" + key + ".nii.gz";
+  for (const auto& key : p.keys) patterns[key] = "*_" + key + ".nii*";
   p.source = p.keys.size() == 1
                  ? R"({ "type": "file_list", "root": "@images", "pattern": "*.nii*", "key": )" +
                        json_text(p.keys[0]) + " }"
