@@ -255,6 +255,7 @@ if kind == 'chunks': ask(b'Transfer-Encoding: chunked', [chunk] * 40)
 if kind == 'packed': ask(b'Content-Encoding: gzip\r\nContent-Length: %d' % len(packed), [packed])
 if kind == 'slow':
     ask(b'Content-Length: %d' % len(image), [image[i:i + 1] for i in range(40)], 0.1)
+if kind == 'declared': ask(b'Content-Length: 99999999', [image[:40]])
 if kind == 'whole': ask(b'Connection: close\r\nContent-Length: %d' % len(image), [image])
 )";
 
@@ -264,9 +265,11 @@ TEST_CASE("--max-size holds for chunks and for what is packed, --timeout for the
   const Packaged p;
   p.folder.write("odd.py", odd_uploads);
   const std::string odd = python + " odd.py $url ";
-  const auto r = served(p, "--max-size 2M", odd + "chunks > chunks\n" + odd + "packed > packed");
+  const auto r = served(p, "--max-size 2M",
+                        odd + "chunks > chunks\n" + odd + "packed > packed\ntimeout 10 " + odd +
+                            "declared > declared");  // and never sent
   INFO(r.err);
-  for (const char* name : {"chunks", "packed"})
+  for (const char* name : {"chunks", "packed", "declared"})
     CHECK_MESSAGE(p.folder.read(name).starts_with("413 the upload is larger than 2000000 bytes"),
                   name, ": ", p.folder.read(name));
   served(p, "--timeout 1", odd + "slow > slow");

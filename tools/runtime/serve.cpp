@@ -15,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <climits>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -211,6 +212,10 @@ class Server {
       try {
         if (!token_.empty() && q.get_header_value("Authorization") != "Bearer " + token_)
           throw Refusal{401, "Authorization: Bearer TOKEN is missing or wrong"};
+        // The library would read what is declared too large to its end, however slowly it comes.
+        const std::string declared = q.get_header_value("Content-Length");
+        if (std::strtoull(declared.c_str(), nullptr, 10) > max_bytes_)
+          throw Refusal{413, too_large()};
         const Scratch folder;
         const bool series = receive(q, r, body, folder.path);
         r.set_content(segmented(folder.path, series), "application/gzip");
