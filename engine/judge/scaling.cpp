@@ -85,7 +85,8 @@ std::string limit_of(const Scaling& s, double equal_share) {
       {s.wait_s, "the slowest rank"},
       {s.header_s + s.sum_s, "the network"}};
   const double region = s.passes_s + s.update_s + s.wait_s + s.header_s + s.sum_s;
-  if (s.data_s > region) return "data";
+  if (s.data_s > region && s.data_s >= s.cores_s) return "data";
+  if (s.cores_s > 1.05 * region) return "the cores, which loading shares";
   const auto& most = *std::max_element(std::begin(all), std::end(all));
   return most.first > 0.05 * s.step_s ? most.second : "passes";
 }
@@ -166,9 +167,9 @@ Scaling Scaling::of(const Training& training, const StepCosts& costs, const Clus
   // All work of a rank's cores: where ranks share a machine's, loading waits for the region too.
   const double cores_s = costs.step_cores * (sluice::of(items) * costs.item_s + costs.update_s) +
                          costs.item_cpu_s * sluice::of(items);
-  s.data_s = std::max(costs.items_a_s > 0 ? sluice::of(items) / costs.items_a_s : 0,
-                      here * cores_s / cluster.cores);
-  s.step_s = std::max(region, s.data_s);
+  s.data_s = costs.items_a_s > 0 ? sluice::of(items) / costs.items_a_s : 0;
+  s.cores_s = here * cores_s / cluster.cores;
+  s.step_s = std::max({region, s.data_s, s.cores_s});
   s.au = s.step_s > 0 ? (s.passes_s + s.update_s) / s.step_s : 0;
   s.limit = limit_of(s, sluice::of(training.items) / ranks * costs.item_s);
   s.memory_mb = costs.memory_mb + 1e-6 * sum_bytes(training, costs, ranks);

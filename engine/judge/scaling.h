@@ -57,6 +57,7 @@ struct Scaling {
   std::int64_t shards = 1, busiest = 1;  // of a step; of the rank that has most
   double step_s = 0, passes_s = 0, update_s = 0, wait_s = 0, header_s = 0, sum_s = 0;
   double data_s = 0;      // to deliver the busiest rank's items
+  double cores_s = 0;     // of all work of a rank, on its share of the cores
   double au = 0;          // share of the step in which the training region works
   double efficiency = 0;  // the step of one rank, divided by ranks and this step
   double memory_mb = 0;   // of a rank

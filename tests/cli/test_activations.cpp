@@ -51,7 +51,7 @@ TEST_CASE("profile says what a step's activations take, and what is made again")
   CHECK_FALSE(contains(away.out, " 0 B moved to the host"));
 }
 
-TEST_CASE("advise says the largest patch, which is larger where values are made again or away") {
+TEST_CASE("advise says the largest patch, which is larger where values are made again") {
   const TinyTraining t;
   const auto r = shell::run(t.in_folder +
                             "$SLUICE advise g.json --seconds 1 --json --set run.epochs=1000 "
@@ -64,7 +64,7 @@ TEST_CASE("advise says the largest patch, which is larger where values are made 
   CHECK(patch.at("keep").get<int>() >= 32);
   CHECK(patch.at("light").get<int>() >= patch.at("keep").get<int>());
   CHECK(patch.at("recompute").get<int>() > patch.at("keep").get<int>());
-  CHECK(patch.at("offload").get<int>() > patch.at("keep").get<int>());
+  CHECK(patch.at("offload").is_null());  // there is no device to move values from
 }
 
 TEST_CASE("a budget that cannot be kept is refused with what is needed") {

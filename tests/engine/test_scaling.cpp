@@ -120,7 +120,10 @@ TEST_CASE("cores that the region fills leave none to load with") {
   CHECK(c.on(4).step_s == doctest::Approx(0.05));  // 4 x (2 x 10 ms + 5 ms) on 2 cores
   c.costs.item_cpu_s = 0.001;
   CHECK(c.on(4).step_s == doctest::Approx(0.054));
-  CHECK(c.on(4).limit == "data");
+  CHECK(c.on(4).limit == "the cores, which loading shares");
+  c.costs.item_cpu_s = 0.0001;  // hardly any: the region is what takes the time
+  CHECK(c.on(4).limit == "uneven shards or cores");
+  CHECK(c.on(4).data_s < 0.001);
 }
 
 TEST_CASE("the slowest of more ranks is waited for longer") {

@@ -72,8 +72,12 @@ Json to_json(const Advice& a) {
                        {row.tried ? "measured" : "predicted", row.rate}});
   Json patches = Json::object();
   for (const LargestPatch& p : a.patches)
-    patches[p.network] = {{"budget", p.budget},        {"keep", p.kept},         {"light", p.light},
-                          {"recompute", p.recomputed}, {"offload", p.offloaded}, {"axes", p.axes}};
+    patches[p.network] = {{"budget", p.budget},
+                          {"keep", p.kept},
+                          {"light", p.light},
+                          {"recompute", p.recomputed},
+                          {"offload", p.offloaded ? Json(*p.offloaded) : Json()},
+                          {"axes", p.axes}};
   return {{"folder", a.folder},
           {"largest_patches", patches},
           {"whole_data", to_json(a.kept)},

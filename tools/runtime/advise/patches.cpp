@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/networks_of.h"
+#include "engine/state/tensor_device.h"
 #include "nodes/network/built_network.h"
 
 namespace sluice {
@@ -65,7 +66,8 @@ std::vector<LargestPatch> largest_patches(const Graph& graph, std::int64_t bytes
       p.kept = largest(*built, p.budget, MemoryPolicy::Kind::keep);
       p.light = largest(*built, p.budget, MemoryPolicy::Kind::light);
       p.recomputed = largest(*built, p.budget, MemoryPolicy::Kind::recompute);
-      p.offloaded = largest(*built, p.budget, MemoryPolicy::Kind::offload);
+      if (find_device())  // the host's own memory is no place to move values to
+        p.offloaded = largest(*built, p.budget, MemoryPolicy::Kind::offload);
     } catch (const c10::Error&) {  // it is made for images of one size
       continue;
     } catch (const DataError&) {  // or not for any of these
@@ -80,9 +82,10 @@ void print_patches(const std::vector<LargestPatch>& all) {
   for (const LargestPatch& p : all)
     fmt::print(
         "{}: the largest patch of one sample in {}: {}; with \"memory\": \"light\" {}, "
-        "\"recompute\" {}, \"offload\" {}\n",
+        "\"recompute\" {}{}\n",
         p.network, bytes_text(p.budget), text_of(p.kept, p.axes), text_of(p.light, p.axes),
-        text_of(p.recomputed, p.axes), text_of(p.offloaded, p.axes));
+        text_of(p.recomputed, p.axes),
+        p.offloaded ? fmt::format(", \"offload\" {}", text_of(*p.offloaded, p.axes)) : "");
 }
 
 }  // namespace sluice

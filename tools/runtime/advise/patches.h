@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ struct LargestPatch {
   std::string network;
   std::int64_t axes = 3, budget = 0;  // bytes, of activations and their gradients
   // Extents of a cube or square of one sample; 0: none fits.
-  std::int64_t kept = 0, light = 0, recomputed = 0, offloaded = 0;
+  std::int64_t kept = 0, light = 0, recomputed = 0;
+  std::optional<std::int64_t> offloaded;  // where there is a device to move values from
 };
 
 // Of each network of `graph` that is trained on images of any size and whose steps are known:
