@@ -342,14 +342,15 @@ Json graph_schema(const Catalogue& catalogue) {
   Json nodes = map_of("node", node_name);
   nodes["minProperties"] = 1;
   Json j = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "Sluice graph"}};
-  j.update(closed({{"$schema", text},
-                   {"name", text},
-                   {"desc", text},
-                   {"vars", {{"type", "object"}}},
-                   {"run", run_schema()},
-                   {"models", map_of("network", plain_name)},
-                   {"parts", {{"type", "object"}, {"additionalProperties", ref("part")}}},
-                   {"nodes", std::move(nodes)}}));
+  j.update(closed(
+      {{"$schema", text},
+       {"name", text},
+       {"desc", text},
+       {"vars", {{"type", "object"}}},
+       {"run", run_schema()},
+       {"models", map_of("network", plain_name)},
+       {"parts", {{"type", "object"}, {"additionalProperties", any_of({text, ref("part")})}}},
+       {"nodes", std::move(nodes)}}));
   j["required"] = {"nodes"};
   j["definitions"] = std::move(definitions);
   return j;

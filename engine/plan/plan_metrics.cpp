@@ -37,7 +37,10 @@ class Metrics : PlanPass {
     const int i = dot == std::string::npos ? -1 : graph_.find(name);
     std::vector<std::string> fit;
     if (plan_.turns) {
-      for (int s : plan_.turns->sinks) fit.push_back(path(s));
+      for (int s : plan_.turns->sinks)
+        if (const Spec& spec = *plan_.nodes[s].spec;
+            spec.family.empty() || spec.family == "metric" || !spec.metrics.empty())
+          fit.push_back(path(s));
       for (int u : plan_.turns->updaters) fit.push_back(path(u));
     }
     if (i >= 0 && std::find(fit.begin(), fit.end(), name) != fit.end()) {

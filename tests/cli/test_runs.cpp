@@ -1,6 +1,7 @@
 // `sluice runs` and `sluice compare`: what run folders say, whatever state they are in.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 
@@ -227,4 +228,15 @@ TEST_CASE("a thousand runs are listed in a second") {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   CHECK(std::count(r.out.begin(), r.out.end(), '\n') == 1001);
   MESSAGE(took.count(), " s");
+}
+
+TEST_CASE("a class whose name has quotes and backslashes keeps it in every table") {
+  const TinyTraining t;
+  t.folder.write("names.json", R"({"nodes": {"dice": {"class_names": ["air", "a\"b\\c"]}}})");
+  const auto ran = shell::run(t.in_folder + "$SLUICE run g.json names.json --quiet --out a");
+  REQUIRE_MESSAGE(ran.code == 0, ran.err);
+  const json compared = json::parse(in(t.folder, "$SLUICE compare a a --json").out);
+  CHECK(std::ranges::any_of(compared["figures"], [](const json& figure) {
+    return figure["name"] == R"(dice.class_a"b\c)";
+  }));
 }

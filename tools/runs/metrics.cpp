@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/base/json.h"
 #include "engine/base/lower_is_better.h"
 #include "engine/base/read_file.h"
 
@@ -65,14 +66,22 @@ bool Metrics::update() {
   return read_ != before;
 }
 
-// Hundreds of thousands of lines are read while somebody waits, so they are not parsed as JSON:
-// names are those of nodes and metrics, without escapes.
+// Of a name with escapes, such as a class's with quotes.
+static std::string name_in(std::string_view line, const char* key) {
+  const Json j = Json::parse(line, nullptr, false);
+  return j.is_object() && j.contains(key) && j[key].is_string() ? j[key].get<std::string>() : "";
+}
+
+// Hundreds of thousands of lines are read while somebody waits, so they are not parsed as JSON but
+// for names with escapes, which are rare.
 void Metrics::take(std::string_view line) {
   const std::string_view metric = after(line, "\"metric\":\""), log = after(line, "\"log\":\"");
   const std::string_view rest = metric.empty() ? log : metric;
   const auto quote = rest.find('"');
   if (line.empty() || line.back() != '}' || quote == rest.npos) return;
-  Series& s = at(metric.empty() ? by_step : by_epoch, rest.substr(0, quote));
+  std::string name(rest.substr(0, quote));
+  if (name.find('\\') != name.npos) name = name_in(line, metric.empty() ? "log" : "metric");
+  Series& s = at(metric.empty() ? by_step : by_epoch, name);
   const double step = number_in(line, "\"step\":");
   // A turn that was repeated after a kill.
   while (!s.step.empty() && s.step.back() > step) {
