@@ -9,9 +9,9 @@
 #include "kernels/files/npy.h"
 #include "kernels/files/png.h"
 #include "tests/gzipped.h"
-#include "tests/zlib_bytes.h"
 #include "tests/kernels/damage.h"
 #include "tests/picture_bytes.h"
+#include "tests/zlib_bytes.h"
 
 namespace sluice {
 namespace {
