@@ -23,8 +23,7 @@ class Ema final : public Node {
     return second_network_spec<Params>(
                "ema",
                "Keeps the running mean of a network's weights in a second network, which begins "
-               "with "
-               "the trained one's, or with its own where models.NET.weights gives them.")
+               "with the trained one's, or with its own where models.NET.weights gives them.")
         .param("decay", &Params::decay, "Share of the mean so far.")
         .range(0, 1)
         .param(
