@@ -28,10 +28,13 @@ struct RandZoom final : FusedNode {
   // Of the type that a zoom gives, so that a batch's members are of one.
   void as_it_is(Firing& f) const {
     Sample out = f.in();
+    bool same = true;
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      if (!per_key(p.mode, i).starts_with("nearest")) become_float(field);
+      if (per_key(p.mode, i).starts_with("nearest") || dtype_of(field) == at::kFloat) return;
+      become_float(field);
+      same = false;
     });
-    finish(f, std::move(out));
+    same ? pass(f) : finish(f, std::move(out));
   }
 };
 

@@ -62,7 +62,12 @@ TEST_CASE("The schema refuses a graph exactly where check does, for the codes it
   std::size_t count = 0, hidden = 0;
   {
     std::ofstream cases(f.path / "graphs.jsonl");
-    for (const Json& graph : shipped) cases << verdict(graph, seen).dump() << '\n';
+    const Json right = {{"refused", false}, {"may_be_refused", false}, {"codes", Json::array()}};
+    for (const Json& graph : shipped) {  // parts in files are not looked up here
+      Json one = names_a_file(graph) ? right : verdict(graph, seen);
+      one["graph"] = graph;
+      cases << one.dump() << '\n';
+    }
     for (auto seed = static_cast<unsigned>(10'000 * (campaign::seed() - 1)); mutants.next();
          ++seed) {
       mutate::Mutator change(seed);
