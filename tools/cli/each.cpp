@@ -119,7 +119,7 @@ void tell_outcome(const fs::path& out, const Json& runs, bool go_on) {
   std::string metric;
   double sum = 0;
   int n = 0;
-  bool all_done = true, wrong = false;
+  bool all_done = true;
   for (const Json& run : runs) {
     const std::string folder = run["folder"];
     const int result = run["exit"];
@@ -127,14 +127,13 @@ void tell_outcome(const fs::path& out, const Json& runs, bool go_on) {
     tell(folder + ": " + (result ? "exit " + std::to_string(result) : "done") +
          (found ? ", " + found->first + " " + Json(found->second).dump() : ""));
     all_done &= result == 0;
-    wrong |= result == code(Exit::usage);  // and would be again
     if (result || !found || (n > 0 && found->first != metric)) continue;
     metric = found->first;
     sum += found->second;
     ++n;
   }
   if (n > 1) tell("mean of " + std::to_string(n) + ": " + metric + " " + Json(sum / n).dump());
-  if (!all_done && !wrong && !go_on)
+  if (!all_done && !go_on)
     tell("the same command with --continue goes on with what is not finished");
 }
 
