@@ -8,6 +8,7 @@
 #include "engine/base/file_ending.h"
 #include "engine/base/letter_case.h"
 #include "engine/base/read_file.h"
+#include "engine/base/trimmed.h"
 
 namespace sluice {
 
@@ -23,11 +24,6 @@ PairNames pair_names(const fs::path& path) {
     return stem.string() + (gz ? path.extension().string() : "");
   };
   return {half(".hdr"), half(".img")};
-}
-
-static std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
-  return first == std::string::npos ? "" : text.substr(first, last - first + 1);
 }
 
 // MetaImage's "ElementDataFile = a.raw", NRRD's "data file: a.raw".

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "engine/base/error.h"
+#include "engine/base/trimmed.h"
 #include "kernels/files/gzip.h"
 #include "kernels/files/raw_volume.h"
 #include "kernels/files/text_header.h"

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "engine/base/error.h"
+#include "engine/base/trimmed.h"
 #include "kernels/files/text_header.h"
 
 namespace sluice {

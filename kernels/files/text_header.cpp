@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "engine/base/error.h"
+#include "engine/base/trimmed.h"
 #include "kernels/files/gzip.h"
 
 namespace sluice {
@@ -14,12 +15,6 @@ namespace sluice {
 namespace fs = std::filesystem;
 
 void refuse(const std::string& name, const std::string& why) { throw DataError(name + ": " + why); }
-
-std::string trimmed(const std::string& s) {
-  const auto first = s.find_first_not_of(" \t\r");
-  if (first == std::string::npos) return "";
-  return s.substr(first, s.find_last_not_of(" \t\r") - first + 1);
-}
 
 std::optional<std::string> HeaderLines::next() {
   constexpr std::size_t longest = 4096;

@@ -35,7 +35,6 @@ class HeaderLines {
   std::size_t at_ = 0;
 };
 
-std::string trimmed(const std::string& text);
 // Numbers separated by blanks, all of the text; nothing where it is anything else.
 std::optional<std::vector<double>> reals_in(const std::string& text);
 

@@ -65,14 +65,14 @@ std::optional<float> tree(const std::vector<std::optional<float>>& leaves, bool 
   return halves ? half(*a + *b) : *a + *b;
 }
 
-// RankLeaves with some that are empty, and what each rank's sum of them is.
-struct RankLeaves {
+// Leaves with some that are empty, and what each rank's sum of them is.
+struct Leaves {
   std::int64_t shards;
   std::size_t values;
   std::vector<std::vector<float>> leaf;
   std::vector<std::uint8_t> filled;
 
-  RankLeaves(std::int64_t count, std::size_t size, std::mt19937& random)
+  Leaves(std::int64_t count, std::size_t size, std::mt19937& random)
       : shards(count), values(size), leaf(static_cast<std::size_t>(count)) {
     std::normal_distribution<float> normal;
     for (auto& l : leaf) {
@@ -124,8 +124,7 @@ struct RankLeaves {
 TEST_CASE("the ordered sum has one tree's bits for any number of ranks, with empty shards too") {
   std::mt19937 random(7);
   for (int round = 0; round < 60; ++round) {
-    const RankLeaves leaves(1 + static_cast<std::int64_t>(random() % 9), 1 + random() % 5000,
-                            random);
+    const Leaves leaves(1 + static_cast<std::int64_t>(random() % 9), 1 + random() % 5000, random);
     for (const bool halves : {false, true}) {
       const std::vector<float> expected = leaves.expected(halves);
       for (int ranks = 1; ranks <= leaves.shards; ++ranks) {
@@ -140,7 +139,7 @@ TEST_CASE("the ordered sum has one tree's bits for any number of ranks, with emp
 
 TEST_CASE("a step without any leaf leaves nothing behind for the next one") {
   std::mt19937 random(11);
-  RankLeaves leaves(5, 300, random);
+  Leaves leaves(5, 300, random);
   leaves.filled = {1, 1, 0, 1, 1};
   for (int ranks = 1; ranks <= 3; ++ranks) {
     ThreadWires wires(ranks);
@@ -163,7 +162,7 @@ namespace {
 
 // Two steps in which each rank closes its buckets in an order of its own, from threads of its own,
 // with pieces that are even or not, whole or apart.
-void check_buckets(const RankLeaves& leaves, int ranks, std::size_t each, bool in_parts,
+void check_buckets(const Leaves& leaves, int ranks, std::size_t each, bool in_parts,
                    std::mt19937& random) {
   std::vector<BucketedSum::Bucket> buckets;
   for (std::size_t at = 0; at < leaves.values; at += each) {
@@ -221,8 +220,7 @@ void check_buckets(const RankLeaves& leaves, int ranks, std::size_t each, bool i
 TEST_CASE("buckets closed in any order have the bits of one sum, also where pieces stay apart") {
   std::mt19937 random(5);
   for (int round = 0; round < 40; ++round) {
-    const RankLeaves leaves(1 + static_cast<std::int64_t>(random() % 7), 1 + random() % 3000,
-                            random);
+    const Leaves leaves(1 + static_cast<std::int64_t>(random() % 7), 1 + random() % 3000, random);
     const std::size_t each = 1 + random() % leaves.values;
     for (int ranks = 1; ranks <= std::min<int>(3, static_cast<int>(leaves.shards)); ++ranks)
       for (const bool in_parts : {false, true})
@@ -268,7 +266,7 @@ TEST_CASE("what the wire thread meets is thrown where the step waits, and a step
 
 TEST_CASE("bfloat16 halves the bytes between ranks, and rounds every sum") {
   std::mt19937 random(3);
-  const RankLeaves leaves(8, 30000, random);
+  const Leaves leaves(8, 30000, random);
   for (int ranks = 2; ranks <= 8; ++ranks) {
     ThreadWires whole(ranks), half(ranks);
     std::uint64_t sent = 0;
