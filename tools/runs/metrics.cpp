@@ -79,8 +79,9 @@ void Metrics::take(std::string_view line) {
   const std::string_view rest = metric.empty() ? log : metric;
   const auto quote = rest.find('"');
   if (line.empty() || line.back() != '}' || quote == rest.npos) return;
-  std::string name(rest.substr(0, quote));
-  if (name.find('\\') != name.npos) name = name_in(line, metric.empty() ? "log" : "metric");
+  std::string whole;
+  std::string_view name = rest.substr(0, quote);
+  if (name.find('\\') != name.npos) name = whole = name_in(line, metric.empty() ? "log" : "metric");
   Series& s = at(metric.empty() ? by_step : by_epoch, name);
   const double step = number_in(line, "\"step\":");
   // A turn that was repeated after a kill.
