@@ -129,7 +129,7 @@ TEST_CASE("a metric that no epoch brings is said, with those that come") {
                  "dice.class_1, dice.mean"));
 }
 
-TEST_CASE("with fewer batches a step a cut epoch goes on to step, and with others it says so") {
+TEST_CASE("with fewer batches a step than before a cut epoch goes on to step") {
   const GoingOn t;
   const std::string four = "--set nodes.train.num_samples=40 --set run.epochs=1 ";
   REQUIRE(t.run(four + "--set +nodes.step.grad_accumulation=4 --steps 3 --out r").code == 0);
