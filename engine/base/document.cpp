@@ -383,6 +383,10 @@ Mark Place::mark() const {
   return {0, 0};
 }
 
+bool Place::is_known() const {
+  return document && (mark().line > 0 || origin().document->text.empty());
+}
+
 std::string Place::str() const {
   if (!document) return "";
   const Mark m = mark();

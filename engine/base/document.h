@@ -33,6 +33,7 @@ struct Place {
   // Where the text stands: in another file that was merged in, or on the command line.
   Place origin() const;
   Mark mark() const;        // in the origin's text; {0,0} where unknown
+  bool is_known() const;    // it has a mark, or is an override's, whose text it is
   std::string str() const;  // "graphs/brain.json:9:24", "--set a.b=1", "" where unknown
   Place child(std::string_view key) const;  // escapes ~ and /
   Place child(std::size_t index) const;

@@ -10,12 +10,17 @@
 
 namespace sluice {
 
-static bool is_control(std::uint32_t code) { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
+// Control characters, and what ends a line or turns the direction of the text behind it around.
+static bool is_control(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x61C || code == 0x200E ||
+         code == 0x200F || (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+}
 
+// \x1b, or \u202e.
 static void add_escaped(std::string& out, std::uint32_t code) {
   constexpr const char* digits = "0123456789abcdef";
-  out += "\\x";
-  for (const int shift : {4, 0}) out += digits[code >> shift & 15];
+  out += code > 0xFF ? "\\u" : "\\x";
+  for (int shift = code > 0xFF ? 12 : 4; shift >= 0; shift -= 4) out += digits[code >> shift & 15];
 }
 
 std::string printable(std::string_view text, bool lines) {

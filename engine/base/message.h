@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-// Control characters, and bytes that are not UTF-8, become \x1b and the like. `lines` keeps '\n'
-// and '\t'.
+// Control characters, those that turn the direction of text around, and bytes that are not UTF-8
+// become \x1b, \u202e and the like. `lines` keeps '\n' and '\t'.
 std::string printable(std::string_view text, bool lines = false);
 
 // A message to stderr, printable, on lines of its own.

@@ -37,7 +37,8 @@ struct FieldRule {
     changes,     // their dtype and channels become others
     resizes,     // their spatial extents become what `param` says; without one: nobody knows
     pads,        // ... at least what `param` says
-    per_axis,    // `param` has one entry a spatial axis (or is their number)
+    per_axis,    // `param` has one entry for all spatial axes, or one for each
+    axis_count,  // `param` is their number, 0: any
     axes,        // `param` holds spatial axes, negative ones counted from the last
     network,     // they enter the network that `param` names, by windows of `window` if that is set
     keeps,       // no other field goes on

@@ -405,6 +405,9 @@ class Spec {
   Spec& per_axis(std::string fields, std::string param) {
     return rule(FieldRule::Act::per_axis, std::move(fields), std::move(param));
   }
+  Spec& axis_count(std::string fields, std::string param) {
+    return rule(FieldRule::Act::axis_count, std::move(fields), std::move(param));
+  }
   Spec& axes(std::string fields, std::string param) {
     return rule(FieldRule::Act::axes, std::move(fields), std::move(param));
   }

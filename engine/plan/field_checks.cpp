@@ -45,13 +45,13 @@ void Walk::error(const char* code, const std::string& name, std::string message,
   const bool in_step = node_.graph != plan_.nodes[static_cast<std::size_t>(index_)].graph;
   const std::string key = is_given ? name : in_step ? "type" : "in";
   Place place = node_.graph->place.child(key);
-  if (place.mark().line == 0) place = node_.graph->place;  // a step that a variable holds
+  if (!place.is_known()) place = node_.graph->place;  // a step that a variable holds
   // The field in a list of them, where the list stands in the file.
   const Json& names = is_given ? params_.at(name) : Json();
   const auto at = std::find(names.begin(), names.end(), field);
   if (is_given && names.is_array() && at != names.end()) {
     const Place element = place.child(static_cast<std::size_t>(at - names.begin()));
-    if (element.mark().line > 0) place = element;
+    if (element.is_known()) place = element;
   }
   if (!said_.insert(code + place.pointer + (is_given ? field : "")).second) return;
   diagnostics_.error_of_node(node_.path(), code, message, place,
@@ -150,7 +150,9 @@ bool Walk::form_fits(const FieldRule& rule, FieldInfo& f, const std::string& by)
     error("SL0603", by,
           quoted(node_.path()) + " takes single samples [C, X, Y, Z], but " + quoted(f.name) +
               " is a batch" + since_batch(),
-          flow_.batched_by < 0 ? "" : "put it in front of " + quoted(path(flow_.batched_by)));
+          flow_.batched_by < 0 ? ""
+          : f.made_of_batch    ? "put a decollate node in front"
+                               : "put it in front of " + quoted(path(flow_.batched_by)));
   else if (found == Form::image && rule.form == Form::batch)
     error("SL0604", by,
           quoted(node_.path()) + " takes a batch [N, C, X, Y, Z], but " + quoted(f.name) +
@@ -185,8 +187,8 @@ int Walk::axes_of(const Json& value) {
 
 void Walk::per_axis(const FieldRule& rule) {
   const Json& value = param(rule.param);
-  const bool is_count = rule.act == FieldRule::Act::per_axis && value.is_number_integer();
-  const int axes = is_count ? value.get<int>() : axes_of(value);
+  const bool is_count = rule.act == FieldRule::Act::axis_count;
+  const int axes = !is_count ? axes_of(value) : value.is_number_integer() ? value.get<int>() : 0;
   if (axes < 1 || axes > 3) return;
   for (const std::string& name : names(rule.fields)) {
     FieldInfo* f = flow_.find(name);

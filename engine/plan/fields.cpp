@@ -155,6 +155,7 @@ void Walk::apply(const FieldRule& rule) {
     case Act::pads:
       return resizes(rule);
     case Act::per_axis:
+    case Act::axis_count:
       return per_axis(rule);
     case Act::axes:
       return axes(rule);
@@ -349,6 +350,7 @@ void Walk::gives(const FieldRule& rule) {
       info.extents.clear();
       info.every_extent = 0;
     }
+    info.made_of_batch = flow_.batched_by >= 0;
     info.maybe = false;
     differentiate(info);
     if (FieldInfo* old = flow_.find(given[i]))

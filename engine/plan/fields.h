@@ -35,6 +35,7 @@ struct FieldInfo {
   std::string dtype;                  // "float32"; "": unknown
   bool one_shape = false;             // of all samples, known or not
   std::string varies_since;           // the node that makes extents differ between samples; or ""
+  bool made_of_batch = false;         // no sample had it before the batch was made
   bool maybe = false;                 // not every sample has it
   bool gradient = false;              // depends on a network that is read here, differentiably
   std::string gradient_ends;          // the node that made it of one that does, without gradient

@@ -63,10 +63,10 @@ SLUICE_HD inline float exp2_bounded(float y) {
 
 SLUICE_HD inline float exp_bounded(float y) { return exp2_bounded(y * 1.4426950408889634f); }
 
-// x^g for x in [0, 1] and g > 0.
+// x^g for x in [0, 1] and g > 0; of what is no number, no number.
 SLUICE_HD inline float pow_unit(float x, float g) {
   const float y = exp2_bounded(g * log2_positive(x));
-  return x < 0x1.0p-126f ? 0.0f : y;  // not a normal number
+  return x < 0x1.0p-126f ? 0.0f : mad(x, 0.0f, y);  // 0: not a normal number
 }
 
 // Sine and cosine of t turns, t in [0, 1): quadrant q and a rest of at most an eighth turn.

@@ -48,7 +48,7 @@ Spec& add_case_params(Spec& s, const char* keys) {
       .range(1, 3)
       .reports({"mean", "class_*", "sum", "case_*", "mean_not_nans", "sum_not_nans"})
       .takes("@keys", Form::any)
-      .per_axis("@keys", "spatial_dims");
+      .axis_count("@keys", "spatial_dims");
 }
 
 class CaseMetricBase : public RowMetric {

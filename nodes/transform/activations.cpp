@@ -60,7 +60,7 @@ struct Activations final : EachKey<Activations> {
         .range(1, 3)
         .any_device()
         .takes("@keys", Form::any)
-        .per_axis("@keys", "spatial_dims")
+        .axis_count("@keys", "spatial_dims")
         .unless("dim", {})
         .changes("@keys")
         .dtype("float32");

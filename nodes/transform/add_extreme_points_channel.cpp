@@ -33,6 +33,7 @@ struct AddExtremePointsChannel final : Node {
         .random()
         .takes("@keys", Form::image, 2, 3)
         .takes("@label_key", Form::image, 2, 3)
+        .per_axis("@label_key", "sigma")
         .changes("@keys")
         .dtype("float32");
   }

@@ -32,7 +32,7 @@ struct Argmax final : Node {
         .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .any_device()
         .takes("@keys", Form::any)
-        .per_axis("@keys", "spatial_dims")
+        .axis_count("@keys", "spatial_dims")
         .changes("@keys")
         .channels("1")
         .dtype("uint8");

@@ -16,6 +16,7 @@ struct CenterScaleCrop final : FusedNode {
                "Share of the axis, rounded up: one number, or one an axis.")
         .required()
         .length(1, 3)
+        .per_axis("@keys", "roi_scale")
         .resizes("@keys");
   }
 

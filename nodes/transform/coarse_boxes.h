@@ -69,7 +69,9 @@ inline Spec& add_coarse_params(Spec& s) {
       .range(0, 1)
       .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
       .random()
-      .takes("@keys", Form::image, 2, 3);
+      .takes("@keys", Form::image, 2, 3)
+      .per_axis("@keys", "spatial_size")
+      .per_axis("@keys", "max_spatial_size");
 }
 
 }  // namespace sluice

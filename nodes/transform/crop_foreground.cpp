@@ -46,6 +46,7 @@ struct CropForeground final : Node {
                "none.")
         .param("end_coord_key", &Params::end_coord_key, "Field for the voxel after its last.")
         .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
+        .per_axis("@keys", "k_divisible")
         .gives("@start_coord_key", Form::any)
         .dtype("int64")
         .when("start_coord_key")

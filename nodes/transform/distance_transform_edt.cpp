@@ -19,6 +19,7 @@ struct DistanceTransformEdt final : EachKey<DistanceTransformEdt> {
                                  "Fields [C, X, Y, Z] or [C, X, Y]; they become float32.")
         .param("sampling", &Params::sampling, "A voxel's size, one or one an axis; null: 1.")
         .takes("@keys", Form::image, 2, 3)
+        .per_axis("@keys", "sampling")
         .changes("@keys")
         .dtype("float32");
   }

@@ -14,7 +14,7 @@ struct DivisiblePad final : FusedNode {
     add_image_keys<Params>(s, "pad", 1)
         .param("k", &Params::k, "One number, or one an axis; 0 or less leaves an axis.")
         .required();
-    return add_pad_params(s).resizes("@keys");
+    return add_pad_params(s).per_axis("@keys", "k").resizes("@keys");
   }
 
   void process(Firing& f) override {

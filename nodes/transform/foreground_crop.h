@@ -17,7 +17,8 @@ Spec& add_cropped_keys(Spec& s, std::string source) {
 
 template <class P>
 Spec& add_margin(Spec& s) {
-  return s.param("margin", &P::margin, "Voxels around the box; one number, or one an axis.")
+  return s.per_axis("@keys", "margin")
+      .param("margin", &P::margin, "Voxels around the box; one number, or one an axis.")
       .at_least(0);
 }
 

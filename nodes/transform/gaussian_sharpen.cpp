@@ -28,7 +28,7 @@ struct GaussianSharpen final : EachVolume<GaussianSharpen> {
         .param("alpha", &Params::alpha, "Weight of the details.")
         .param("approx", &Params::approx, "How a Gaussian becomes weights.")
         .choices(gaussian_names);
-    return add_intensity_params(s, 2);
+    return add_intensity_params(s, 2).per_axis("@keys", "sigma1").per_axis("@keys", "sigma2");
   }
 
   at::Tensor changed(const at::Tensor& volume, std::int64_t axes) const {

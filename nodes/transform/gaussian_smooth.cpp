@@ -23,7 +23,7 @@ struct GaussianSmooth final : EachVolume<GaussianSmooth> {
         .length(1, 3)
         .param("approx", &Params::approx, "How the Gaussian becomes weights.")
         .choices(gaussian_names);
-    return add_intensity_params(s, 2);
+    return add_intensity_params(s, 2).per_axis("@keys", "sigma");
   }
 
   at::Tensor changed(const at::Tensor& volume, std::int64_t axes) const {

@@ -24,6 +24,7 @@ struct GridDistortion final : Node {
         .length(2, 3);
     return add_sampling_params<Params>(s)
         .takes("@keys", Form::image, 2, 3)
+        .per_axis("@keys", "num_cells")
         .per_axis("@keys", "distort_steps");
   }
 

@@ -59,6 +59,7 @@ Spec& add_grid_patch_params(Spec& s, const std::vector<std::string>& orders) {
              "Field with the patches' first voxels, [patches, axes], of the first key.")
       .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
       .takes("@keys", Form::image, 2, 3)
+      .per_axis("@keys", "overlap")
       .gives("@keys", Form::any)
       .gives("@location_key", Form::any)
       .dtype("int64");

@@ -20,6 +20,7 @@ struct MedianSmooth final : EachKey<MedianSmooth> {
         .at_least(0)
         .length(1, 3)
         .takes("@keys", Form::image, 2, 3)
+        .per_axis("@keys", "radius")
         .changes("@keys")
         .dtype("float32");
   }

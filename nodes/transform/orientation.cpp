@@ -56,7 +56,11 @@ struct OrientationNode final : FusedNode {
     }
     if (codes.size() > 3)
       throw Error(Exit::usage, "axcodes name " + std::to_string(codes.size()) + " axes");
-    parse_axcodes(codes, static_cast<std::int64_t>(codes.size()), labels);
+    try {
+      parse_axcodes(codes, static_cast<std::int64_t>(codes.size()), labels);
+    } catch (const DataError& e) {
+      throw Error(Exit::usage, e.what());
+    }
   }
 
   void process(Firing& f) override {

@@ -40,6 +40,8 @@ struct ProbNms final : Node {
                "(place + 0.5) * 2^level, cut to whole numbers. null: no slide.")
         .range(0, 30)
         .takes("@key", Form::image, 2, 3)
+        .per_axis("@key", "sigma")
+        .per_axis("@key", "box_size")
         .gives("@output_key", Form::any)
         .dtype("float64")
         .gives("@coords_key", Form::any)

@@ -25,7 +25,9 @@ struct RandGridDistortion final : Node {
                "Bounds of what is added to a factor of 1; one number v stands for -v..v.")
         .length(1, 2)
         .random();
-    return add_sampling_params<Params>(s).takes("@keys", Form::image, 2, 3);
+    return add_sampling_params<Params>(s)
+        .takes("@keys", Form::image, 2, 3)
+        .per_axis("@keys", "num_cells");
   }
 
   void process(Firing& f) override {

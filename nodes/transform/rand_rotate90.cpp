@@ -20,8 +20,7 @@ struct RandRotate90 final : FusedNode {
 
   void open(const OpenContext& context) override {
     FusedNode::open(context);
-    if (p.spatial_axes.size() != 2)
-      throw Error(Exit::usage, "spatial_axes must be two axes, not " + list_text(p.spatial_axes));
+    require_two_axes(p.spatial_axes);
   }
 
   void process(Firing& f) override {

@@ -19,6 +19,8 @@ struct RandScaleCrop final : FusedNode {
         .length(1, 3)
         .param("max_roi_scale", &Params::max_roi_scale,
                "With random_size: the largest share; null: all of it.")
+        .per_axis("@keys", "roi_scale")
+        .per_axis("@keys", "max_roi_scale")
         .resizes("@keys");
   }
 

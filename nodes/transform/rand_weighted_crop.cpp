@@ -28,6 +28,7 @@ struct RandWeightedCrop final : FusedNode {
         .expands("num_samples")
         .random()
         .takes("@w_key", Form::image, 1, 3)
+        .per_axis("@w_key", "spatial_size")
         .resizes("@keys");
   }
 

@@ -33,7 +33,8 @@ struct RemoveSmallObjects final : EachKey<RemoveSmallObjects> {
                "min_size is a volume (of images of two axes an area), not voxels.")
         .param("pixdim", &Params::pixdim,
                "With by_measure: a voxel's size, one or one an axis; null: the affine's.")
-        .takes("@keys", Form::image, 2, 3);
+        .takes("@keys", Form::image, 2, 3)
+        .per_axis("@keys", "pixdim");
   }
 
   void change(Field& field, std::size_t i) const {

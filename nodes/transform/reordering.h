@@ -24,6 +24,11 @@ Spec& add_turn_axes(Spec& s, const char* keys = "@keys") {
       .resizes(keys);
 }
 
+inline void require_two_axes(const std::vector<std::int64_t>& axes) {
+  if (axes.size() != 2 || axes[0] == axes[1])
+    throw Error(Exit::usage, "spatial_axes must be two axes, not " + list_text(axes));
+}
+
 // What the drawn ones share.
 struct RandReorderParams {
   std::vector<std::string> keys{"image", "label"};

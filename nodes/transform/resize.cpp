@@ -48,6 +48,7 @@ struct Resize final : Node {
                "In voxels, one or one an axis; null: (factor - 1) / 2.")
         .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
         .takes("@keys", Form::image, 1, 3)
+        .per_axis("@keys", "anti_aliasing_sigma")
         .resizes("@keys", "spatial_size")
         .when("size_mode", "all")
         .resizes("@keys")

@@ -16,7 +16,7 @@ struct Rotate final : FusedNode {
                "Radians about x, y and z; one for images of two axes, or for all three.")
         .required()
         .length(1, 3);
-    return add_turn_params(s);
+    return add_turn_params(s).per_axis("@keys", "angle");
   }
 
   void process(Firing& f) override {

@@ -18,6 +18,11 @@ struct Rotate90 final : FusedNode {
     return add_turn_axes<Params>(s).rearranging();
   }
 
+  void open(const OpenContext& context) override {
+    FusedNode::open(context);
+    require_two_axes(p.spatial_axes);
+  }
+
   void process(Firing& f) override {
     const int k = static_cast<int>((p.k % 4 + 4) % 4);
     if (k == 0) return pass(f);

@@ -29,7 +29,8 @@ Spec& add_smooth_field_params(Spec& s, const char* mode_name, const char* rim) {
       .at_least(0)
       .param(mode_name, &P::mode, "How they are stretched to the image's size.")
       .choices(resizing_names)
-      .param("align_corners", &P::align_corners, "Linear modes: the outer numbers' places stay.");
+      .param("align_corners", &P::align_corners, "Linear modes: the outer numbers' places stay.")
+      .per_axis("@keys", "spatial_size");
 }
 
 struct SmoothFieldNode : Node {

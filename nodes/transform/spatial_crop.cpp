@@ -34,6 +34,10 @@ struct SpatialCrop final : FusedNode {
                   std::string(p.roi_center ? "roi_center and roi_size" : "roi_start and roi_end") +
                       " have " + std::to_string(a) + " and " + std::to_string(b) +
                       " numbers; one of them may have one for all axes");
+    for (std::size_t d = 0; d < std::max(a, b); ++d)
+      if (per_key(second(), d) <=
+          (p.roi_center ? 0 : std::max<std::int64_t>(per_key(first(), d), 0)))
+        throw Error(Exit::usage, "the box ends before it begins on axis " + std::to_string(d));
   }
 
   void process(Firing& f) override {

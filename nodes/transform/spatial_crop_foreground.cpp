@@ -21,7 +21,8 @@ struct SpatialCropForeground final : Node {
                "Voxels: one number, or one an axis. What sticks out of the image is left out.")
         .required()
         .length(1, 3)
-        .at_least(1);
+        .at_least(1)
+        .per_axis("@keys", "spatial_size");
     return add_missing_keys<Params>(add_margin<Params>(s));
   }
 

@@ -1,4 +1,6 @@
 // transpose: MONAI's Transposed.
+#include <set>
+
 #include "kernels/image/spatial.h"
 #include "nodes/transform/each_key.h"
 
@@ -23,6 +25,16 @@ struct Transpose final : EachKey<Transpose> {
         .any_device()
         .takes("@keys", Form::any)
         .gives("@keys", Form::any);
+  }
+
+  void open(const OpenContext&) override {
+    if (!p.indices) return;
+    const std::int64_t rank = std::ssize(*p.indices);
+    std::set<std::int64_t> axes;
+    for (const std::int64_t d : *p.indices) axes.insert(d < 0 ? d + rank : d);
+    if (std::ssize(axes) != rank || *axes.begin() != 0 || *axes.rbegin() != rank - 1)
+      throw Error(Exit::usage,
+                  "indices " + list_text(*p.indices) + " do not name each axis once, from 0 on");
   }
 
   void change(Field& field, std::size_t i) const {

@@ -16,7 +16,7 @@ struct Zoom final : FusedNode {
         .required()
         .above(0)
         .length(1, 3);
-    return add_zoom_params(s);
+    return add_zoom_params(s).per_axis("@keys", "zoom");
   }
 
   void process(Firing& f) override {

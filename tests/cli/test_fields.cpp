@@ -142,6 +142,20 @@ TEST_CASE("a field that does not arrive is named, with those that do and the nea
             .starts_with("SL0611 nodes.twice.keys: "));
 }
 
+TEST_CASE("what is wrong with a value that --set gives is said of that") {
+  Folder f;
+  f.write("g.json", graph(R"("flip": { "type": "rand_flip", "in": "load" })"));
+  const auto set = [&](const std::string& value) {
+    return shell::run("cd " + f.path.string() + " && $SLUICE check g.json --set '" + value + "'")
+        .err;
+  };
+  for (const std::string value :
+       {"nodes.flip.keys=[\"image\", \"labl\"]", "nodes.flip.keys=labl"}) {
+    CAPTURE(value);
+    CHECK(set(value).find("--> --set " + value + "  (nodes.flip.keys)") != std::string::npos);
+  }
+}
+
 TEST_CASE("a field whose name two parameters make is known by it") {
   const std::string lists = R"("lists": { "type": "fg_bg_to_indices", "in": "load",
                                            "fg_postfix": "_fg" },
@@ -183,6 +197,14 @@ TEST_CASE("sources say what they emit, by their parameters too") {
 }
 
 TEST_CASE("paths, single samples and batches are told apart") {
+  // What a network made of a batch cannot be had in front of it.
+  const std::string net = R"("sized": { "type": "divisible_pad", "in": "load", "k": 4 }, )" +
+                          std::string(forward) +
+                          R"(, "one": { "type": "fill_holes", "in": "fwd", "keys": )";
+  CHECK(said(graph(net + "\"image\" }")).find("(put it in front of \"batch\")") !=
+        std::string::npos);
+  CHECK(said(graph(net + "\"pred\" }")).find("(put a decollate node in front)") !=
+        std::string::npos);
   CHECK(said(graph(R"("flip": { "type": "rand_flip", "in": "cases" })"))
             .starts_with("SL0602 nodes.flip.in: \"flip\" works on \"image\", which is only a path "
                          "here (put load_image in front)\n"));
@@ -331,6 +353,30 @@ TEST_CASE("sizes, transforms of volumes and networks must agree on the number of
                                 "spatial_axis": 2 })")) ==
         "SL0606 nodes.flip.spatial_axis: \"flip.spatial_axis\" names axis 2, but \"image\" has "
         "the spatial axes 0 to 1 (sized.spatial_size)\n");
+}
+
+TEST_CASE("a list with one entry an axis is of the image's axes, in every node that has one") {
+  for (const char* node :
+       {R"("center_spatial_crop", "roi_size")", R"("center_scale_crop", "roi_scale")",
+        R"("rand_scale_crop", "roi_scale")", R"("divisible_pad", "k")", R"("zoom", "zoom")",
+        R"("rotate", "angle")", R"("gaussian_smooth", "keys": "image", "sigma")",
+        R"("gaussian_sharpen", "keys": "image", "sigma2")", R"("median_smooth", "radius")",
+        R"("spatial_crop_foreground", "spatial_size")", R"("crop_foreground", "k_divisible")",
+        R"("crop_foreground", "margin")", R"("grid_patch", "patch_size": 4, "overlap")",
+        R"("distance_transform_edt", "sampling")", R"("rand_grid_distortion", "num_cells")",
+        R"("rand_coarse_dropout", "holes": 1, "spatial_size")"}) {
+    CAPTURE(std::string(node));
+    const auto with = [&](const char* value) {
+      return said(
+          graph(R"("sized": { "type": "spatial_pad", "in": "load", "spatial_size": [8, 8, 8] },
+        "n": { "in": "sized", "type": )" +
+                std::string(node) + ": " + value + " }"));
+    };
+    CHECK_MESSAGE(with("1").empty(), with("1"));
+    CHECK_MESSAGE(with("[1, 1, 1]").empty(), with("[1, 1, 1]"));
+    CHECK(with("[1, 1]").find("is for 2 spatial axes, but \"image\" has 3 (sized.spatial_size)") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("a network's channels, dtype and extents are checked where they are known") {

@@ -183,6 +183,7 @@ TEST_CASE("what is no regular file is said at once, and nothing waits for its ot
 
 TEST_CASE("names cannot move the cursor, change a colour or begin a line") {
   CHECK(printable("a\x1b[31mb\r\nc\x7f\xc2\x9b\xff") == "a\\x1b[31mb\\x0d\\x0ac\\x7f\\x9b\\xff");
+  CHECK(printable("a\u202eb\u2066c\u2028d") == "a\\u202eb\\u2066c\\u2028d");
   CHECK(printable("grün\n", true) == "grün\n");
   Diagnostics d;
   d.error("SL0203", "unknown \"\x1b[2J\"", {}, "nodes.\x1b[31m", "did you mean \"\x07\"?").notes = {

@@ -97,6 +97,10 @@ const Catalogue& types() {
     c.add(plain("lenient")
               .param("allow_missing_keys", &P::allow_missing_keys, "")
               .takes("@keys", Form::image));
+    c.add(plain("counts")
+              .param("count", &P::count, "")
+              .takes("@keys", Form::image)
+              .axis_count("@keys", "count"));
     c.add(plain("select").keeps("@keys"));
     c.add(plain("copy")
               .param("names", &P::names, "")
@@ -632,9 +636,13 @@ TEST_CASE("a number of axes that does not fit") {
         "has 1 "
         "(spacing2.pixdim)\n");
   CHECK(said({"cases", "load", "two", "solid"}).empty());
-  CHECK(said({"cases", "load", "three", "spacing: \"pixdim\": 1"}) ==
-        "SL0605 nodes.spacing3.pixdim at 1: \"spacing3.pixdim\" is for 1 spatial axis, but "
+  // One number is for all axes, also where it is as small as a number of axes.
+  CHECK(said({"cases", "load", "three", "spacing: \"pixdim\": 1"}).empty());
+  CHECK(said({"cases", "load", "three", "resize: \"size\": 2"}).empty());
+  CHECK(said({"cases", "load", "three", "counts: \"count\": 2"}) ==
+        "SL0605 nodes.counts3.count at 2: \"counts3.count\" is for 2 spatial axes, but "
         "\"image\" has 3 (three2)\n");
+  CHECK(said({"cases", "load", "three", "counts: \"count\": 3"}).empty());
   CHECK(said({"cases", "load", "two", "rotate: \"axes\": [0, 2]"}) ==
         "SL0606 nodes.rotate3.axes at [: \"rotate3.axes\" names axis 2, but \"image\" has "
         "the spatial axes 0 to 1 (two2)\n");

@@ -348,7 +348,7 @@ TEST_CASE("axes and channels that are not there are refused in words") {
   const std::pair<const char*, Json> all[] = {
       {"squeeze_dim", {{"dim", 1}}},
       {"squeeze_dim", {{"dim", 7}}},
-      {"transpose", {{"indices", {0, 1, 1, 2}}}},
+      {"transpose", {{"indices", {0, 1, 2}}}},
       {"select_channels", {{"channels", {1}}}},
       {"select_channels", {{"from", 1}}},
       {"split_dim", {{"output_postfixes", {"a", "b"}}}},
@@ -358,6 +358,28 @@ TEST_CASE("axes and channels that are not there are refused in words") {
   for (const auto& [type, params] : all) {
     CAPTURE(std::string(type));
     CHECK_THROWS_AS(drive(type, params, {in}), DataError);
+  }
+}
+
+TEST_CASE("settings that fit no sample are refused before the first one") {
+  const std::pair<const char*, Json> all[] = {
+      {"orientation", {{"axcodes", "RAX"}}},
+      {"orientation", {{"axcodes", "RLS"}}},
+      {"transpose", {{"indices", {0, 1, 1, 2}}}},
+      {"transpose", {{"indices", {1, 2, 3, 4}}}},
+      {"rotate90", {{"spatial_axes", {0, 0}}}},
+      {"rand_rotate90", {{"spatial_axes", {1, 1}}}},
+      {"spatial_crop", {{"roi_start", {4, 4, 4}}, {"roi_end", {8, 4, 8}}}},
+      {"spatial_crop", {{"roi_start", {-4}}, {"roi_end", {0}}}},
+      {"spatial_crop", {{"roi_center", {4, 4, 4}}, {"roi_size", 0}}}};
+  for (const auto& [type, params] : all) {
+    CAPTURE(params.dump());
+    try {
+      const Driver node(type, params);
+      FAIL("no error");
+    } catch (const Error& e) {
+      CHECK(e.exit == Exit::usage);
+    }
   }
 }
 

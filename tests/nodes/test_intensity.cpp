@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "drive.h"
 #include "engine/base/error.h"
@@ -258,6 +259,7 @@ TEST_CASE("the short series stay within 3e-7 of libm's functions") {
   CHECK(sin_error < 3e-7);
   CHECK(pow_error < 3e-7);
   CHECK(kernels::pow_unit(0, 0.5f) == 0);
+  CHECK(std::isnan(kernels::pow_unit(std::numeric_limits<float>::quiet_NaN(), 0.5f)));
   CHECK(kernels::pow_unit(1, 4.5f) == 1);
 }
 

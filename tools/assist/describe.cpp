@@ -91,6 +91,7 @@ std::vector<std::string> line(const FieldRule& r) {
     case Act::stays:
       return {"reads", what, "on the host, wherever it works"};
     case Act::per_axis:
+    case Act::axis_count:
     case Act::axes:
     case Act::network:
       return {};  // checks: nothing that a reader must know

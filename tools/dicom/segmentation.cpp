@@ -168,6 +168,9 @@ class Segmentation {
     DcmFileFormat first;
     require(first.loadFile(slices_[0].file.c_str(), EXS_Unknown, EGL_noChange, 4096),
             slices_[0].file);
+    // Labels are UTF-8, so the file is; the series' names are brought to it.
+    if (first.convertToUTF8().good())
+      require(document_->getSOPCommon().setSpecificCharacterSet("ISO_IR 192"), "characters");
     require(document_->importFromSourceImage(*first.getDataset()), slices_[0].file);
     auto& series = document_->getSeries();
     require(series.setSeriesDescription(given.at("series_description").get<std::string>().c_str()),
