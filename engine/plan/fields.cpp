@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/graph/field_names.h"
 #include "engine/graph/networks_of.h"
 #include "engine/plan/field_walk.h"
 
@@ -43,30 +44,6 @@ bool Flow::same(const Flow& other) const {
 }
 
 namespace {
-
-// Keys of an object, or of every object of a list.
-std::vector<std::string> keys_in(const Json& value) {
-  std::vector<std::string> keys;
-  const auto add = [&](const Json& object) {
-    if (!object.is_object()) return;
-    for (const auto& [key, unused] : object.items())
-      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
-  };
-  if (value.is_array())
-    for (const Json& entry : value) add(entry);
-  else
-    add(value);
-  return keys;
-}
-
-std::vector<std::string> strings_in(const Json& value) {
-  if (value.is_string()) return {value.get<std::string>()};
-  std::vector<std::string> out;
-  if (value.is_array())
-    for (const Json& entry : value)
-      if (entry.is_string()) out.push_back(entry.get<std::string>());
-  return out;
-}
 
 // The i-th entry of a setting given per key; the last where there are fewer.
 std::string per_key(const std::vector<std::string>& settings, std::size_t i) {
@@ -198,26 +175,7 @@ const Json& Walk::param(const std::string& name) const {
 }
 
 std::vector<std::string> Walk::names(const std::string& text) const {
-  if (!text.starts_with('@')) return {text};
-  if (text.ends_with("{}")) return keys_in(param(text.substr(1, text.size() - 3)));
-  if (const auto number = text.find('#'); number != std::string::npos) {  // @key#numbers
-    const std::vector<std::string> bases = names(text.substr(0, number));
-    const Json& numbers = param(text.substr(number + 1));
-    std::vector<std::string> all;
-    for (const std::string& base : bases)
-      for (const Json& n : numbers.is_array() ? numbers : Json::array({numbers}))
-        all.push_back(base + "_" + n.dump());
-    return all;
-  }
-  // @keys@postfix; what stands behind "@=" is a text: @keys@=_heatmap
-  if (const auto join = text.find('@', 1); join != std::string::npos) {
-    std::vector<std::string> all;
-    for (const std::string& front : names(text.substr(0, join)))
-      for (const std::string& back : names(text.substr(join))) all.push_back(front + back);
-    return all;
-  }
-  if (text.starts_with("@=")) return {text.substr(2)};
-  return strings_in(param(text.substr(1)));
+  return field_names(text, params_);
 }
 
 const GraphModel* Walk::model(const std::string& name) const {

@@ -261,6 +261,44 @@ TEST_CASE("a package segments as it would where the validation's window gives la
   CHECK_MESSAGE(r.code == 0, r.err);
 }
 
+TEST_CASE("images and labels may have any names in a package") {
+  const Packaged p;
+  json g = json::parse(packaged_training);
+  for (const char* source : {"cases", "val"})
+    g["nodes"][source]["patterns"] = {{"ct", "images/*.nii"}, {"organs", "labels/*.nii"}};
+  for (const char* both : {"load", "ras", "flip", "fit", "vload", "vras"})
+    g["nodes"][both]["keys"] = {"ct", "organs"};
+  for (const char* image : {"norm", "vnorm", "fwd"}) g["nodes"][image]["keys"] = "ct";
+  g["nodes"]["infer"]["key"] = "ct";
+  for (const char* label : {"loss", "dice"}) g["nodes"][label]["label_key"] = "organs";
+  const auto same_segmentations = [&](const std::string& name) {
+    p.folder.write(name + ".json", g.dump());
+    const auto r =
+        p.sh("$SLUICE run " + name + ".json --quiet --out r_" + name + " && $SLUICE export r_" +
+             name + " --package " + name + " && $SLUICE verify " + name + " && $SLUICE run " +
+             name + " --quiet --out o_" + name + " --set vars.images=data/images && " +
+             "$SLUICE run p --quiet --out out_" + name +
+             " --set vars.images=data/images && diff -r out_" + name + "/segmentations o_" + name +
+             "/segmentations");
+    CHECK_MESSAGE(r.code == 0, r.err);
+  };
+  same_segmentations("whole");
+  // A network that a model node alone reads, of a field that another was copied to.
+  for (const char* node : {"val", "vload", "vras", "vnorm", "infer", "dice"})
+    g["nodes"].erase(node);
+  g["nodes"]["copy"] = {{"type", "copy_items"}, {"in", "norm"}, {"keys", "ct"}, {"names", "x"}};
+  g["nodes"]["flip"]["in"] = "copy";
+  for (const char* both : {"flip", "fit"}) g["nodes"][both]["keys"] = {"x", "organs"};
+  g["nodes"]["fwd"]["keys"] = "x";
+  p.folder.write("m.json", g.dump());
+  const auto r = p.sh(
+      "$SLUICE run m.json --quiet --out m && $SLUICE export m --package q && $SLUICE verify q");
+  CHECK_MESSAGE(r.code == 0, r.err);
+  const json made = json::parse(p.folder.read("q/graph.json"), nullptr, true, true);
+  CHECK(made.at("nodes").at("load").at("keys") == json{"ct"});
+  CHECK(made.at("nodes").at("infer").at("key") == "x");
+}
+
 TEST_CASE("a mean teacher, which validation reads, is what a prediction is made with") {
   const Packaged p;
   json g = json::parse(packaged_training);

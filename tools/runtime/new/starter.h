@@ -18,6 +18,7 @@ struct Trained {
   std::string name;              // the network's in "models"
   Json network;                  // the entry of "models" without "weights"
   std::vector<Json> transforms;  // nodes between load_image and the network, for the image alone
+  std::string image = "image";   // the field that the network takes
   std::vector<std::string> keys{"image"};  // what load_image reads
   Json loading = Json::object();           // and how, where that is not the default
   std::int64_t channels = 0;               // of these together; 0: not known

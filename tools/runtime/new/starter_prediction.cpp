@@ -3,9 +3,11 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <set>
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
+#include "engine/graph/field_names.h"
 #include "tools/runtime/new/starter.h"
 
 namespace sluice {
@@ -38,8 +40,43 @@ Reader reader_of(const Json& models, const Json& nodes, const std::string& net) 
   return {};
 }
 
-// The node for the image alone; null where it leaves the image as it is.
-Json for_image(const Json& node, const Spec& spec) {
+using Names = std::set<std::string>;
+
+// With the defaults of what is not given.
+Json with_defaults(const Json& node, const Spec& spec) {
+  Json all = node;
+  for (const ParamSpec& p : spec.params)
+    if (!all.contains(p.name)) all[p.name] = p.fallback;
+  return all;
+}
+
+Names named_by(const FieldRule& rule, const Json& params) {
+  const auto names = field_names(rule.fields, params);
+  return {names.begin(), names.end()};
+}
+
+// What `wanted` is made of before the node: its own names, and what the node makes them from.
+Names before(const Json& node, const Spec& spec, Names wanted) {
+  using Act = FieldRule::Act;
+  const Json params = with_defaults(node, spec);
+  Names taken;
+  bool makes = false;
+  for (const FieldRule& rule : spec.rules) {
+    const auto in_place = [&](const FieldRule& other) {
+      return other.act == Act::takes && other.fields == rule.fields;
+    };
+    const auto is_wanted = [&](const std::string& name) { return wanted.contains(name); };
+    if (rule.act == Act::takes)
+      taken.merge(named_by(rule, params));
+    else if (rule.act == Act::gives && std::ranges::none_of(spec.rules, in_place))
+      makes = makes || std::ranges::any_of(named_by(rule, params), is_wanted);
+  }
+  if (makes) wanted.merge(std::move(taken));
+  return wanted;
+}
+
+// The node for the fields `wanted` alone; null where it leaves them as they are.
+Json for_image(const Json& node, const Spec& spec, const Names& wanted) {
   Json out = node;
   for (const char* key : {"in", "desc", "on_error", "max_bad", "lane"}) out.erase(key);
   const ParamSpec* keys = spec.find_param("keys");
@@ -48,8 +85,7 @@ Json for_image(const Json& node, const Spec& spec) {
   if (named.is_string()) named = Json::array({named});
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < named.size(); ++i)
-    if (const Json& key = named[i];
-        key.is_string() && key != "label" && key != "mask" && key != "seg")
+    if (const Json& key = named[i]; key.is_string() && wanted.contains(key.get<std::string>()))
       kept.push_back(i);
   if (kept.empty()) return nullptr;
   const auto of_kept = [&](const Json& all) {
@@ -76,15 +112,26 @@ Json loading_of(const Json& node, const Spec& spec) {
   return kept;
 }
 
-// The transforms from load_image to `reader`, in their order, and what load_image reads.
+// The field that the node `reader` shows its network.
+std::string image_of(const Json& reader, const Trained& t) {
+  const auto keys = strings_in(reader.value("keys", reader.value("key", Json("image"))));
+  if (keys.size() != 1)
+    throw DataError(t.folder + ": network \"" + t.name + "\" takes " + std::to_string(keys.size()) +
+                    " fields; a prediction shows it one");
+  return keys[0];
+}
+
+// The transforms from load_image to `reader`, in their order, and what load_image reads of what
+// the image of the network is made of.
 void follow(const Json& nodes, const std::string& reader, const Catalogue& catalogue, Trained& t) {
+  Names wanted{t.image};
   std::string name = input_of(nodes[reader]);
   for (std::size_t steps = 0; !name.empty() && nodes.contains(name); ++steps) {
     const Json& node = nodes[name];
     const Spec* spec = catalogue.find(node.value("type", ""));
     if (!spec || steps > nodes.size()) break;
     if (spec->name == "load_image") {
-      const Json loaded = for_image(node, *spec);
+      const Json loaded = for_image(node, *spec, wanted);
       if (loaded.is_object()) {
         t.keys = loaded["keys"].get<std::vector<std::string>>();
         t.loading = loading_of(loaded, *spec);
@@ -93,8 +140,10 @@ void follow(const Json& nodes, const std::string& reader, const Catalogue& catal
       return;
     }
     const bool changes = spec->family == "transform" && spec->arity == Arity::one_to_one;
+    wanted = before(node, *spec, std::move(wanted));
     if (changes && !spec->is_random)
-      if (Json kept = for_image(node, *spec); kept.is_object()) t.transforms.push_back(kept);
+      if (Json kept = for_image(node, *spec, wanted); kept.is_object())
+        t.transforms.push_back(kept);
     name = input_of(node);
   }
   throw DataError(t.folder + ": its graph.json has no load_image in front of \"" + reader + "\"");
@@ -150,6 +199,7 @@ void find_window(const Json& reader, Trained& t) {
   for (const Json& node : t.transforms)
     if (node.contains("spatial_size")) size = node["spatial_size"];
   t.window = {{"roi_size", size}, {"sw_batch_size", 4}, {"overlap", 0.5}, {"mode", "gaussian"}};
+  if (t.image != "image") t.window["key"] = t.image;
 }
 
 // Nodes one after the other, each called after its type.
@@ -306,6 +356,7 @@ Trained read_trained(const fs::path& folder, const Catalogue& catalogue, const s
   t.network = models[reader.net];
   for (const char* key : {"weights", "weights_key", "strip_prefix", "partial"})
     t.network.erase(key);
+  t.image = image_of(nodes[reader.node], t);
   follow(nodes, reader.node, catalogue, t);
   find_window(nodes[reader.node], t);
   t.channels = channels_of_images(t, catalogue);
