@@ -33,8 +33,11 @@ void print_result(const Session& session, const Outcome& outcome, const Options&
              summary["wall_s"].get<double>());
   for (const auto& [name, m] : summary["metrics"].items())
     if (!m["last"].is_null())
-      fmt::print("  {:<28} {}   best {} (epoch {})\n", name, short_number(m["last"]),
-                 short_number(m["best"]), m["best_epoch"].get<int>() + 1);
+      fmt::print("  {:<28} {}{}\n", name, short_number(m["last"]),
+                 name.ends_with(".lr")
+                     ? ""
+                     : fmt::format("   best {} (epoch {})", short_number(m["best"]),
+                                   m["best_epoch"].get<int>() + 1));
   fmt::print("  samples:");
   for (const auto& [name, n] : summary["samples"].items())
     if (n != 0) fmt::print(" {} {}", n.get<std::uint64_t>(), name);
