@@ -287,10 +287,11 @@ R"(With run.shards given, the weights are the same to the bit for any number of 
 that compute a shard are another matter: sums in a convolution are made in as many parts. By default
 a process takes the cores that are its own, which differ with the number of processes: give
 run.step_threads, and nothing depends on the machine.)"},
-  CodeText{"SL0452", "a loss over the whole batch, in shards",
-R"(With "batch": true a loss adds up intersections over all samples before it divides. A shard knows
-its own samples alone, so with run.shards the loss is the mean of the shards' losses, which is
-another number. That is what PyTorch's DistributedDataParallel does too.)"},
+  CodeText{"SL0452", "what couples the samples of a batch, in shards",
+R"(A loss that is no mean over samples ("batch": true, "reduction": "sum", a cross entropy's class
+weights, contrastive losses) and what mixes members of a batch (mix_up, cut_mix) see with run.shards
+the samples of one shard alone. The loss is then the mean of the shards' losses, which is another
+number: of a sum, one shard's share. That is what PyTorch's DistributedDataParallel does too.)"},
   CodeText{"SL0453", "a node that is given the first process's shards alone",
 R"(With run.shards each process computes a part of every training batch. What the optimizer logs and
 reports is of all parts, and most metrics are put together from them at an epoch's end. A node that

@@ -31,6 +31,13 @@ std::vector<std::string> strings_in(const Json& value) {
   return out;
 }
 
+bool holds(const FieldRule& rule, const Json& of_when) {
+  if (rule.when.empty()) return true;
+  const bool is_set =
+      !of_when.is_null() && !(of_when.is_string() && of_when.get_ref<const std::string&>().empty());
+  return (rule.value.is_null() ? is_set : of_when == rule.value) != rule.unless;
+}
+
 std::vector<std::string> field_names(const std::string& text, const Json& params) {
   if (!text.starts_with('@')) return {text};
   const auto names = [&](const std::string& part) { return field_names(part, params); };

@@ -45,6 +45,7 @@ struct FieldRule {
     moves,       // the samples go to the device that `param` names
     prefixes,    // every field goes on once for each name of `param`, with that in front of its own
     decollates,  // batches become single samples
+    couples,     // what becomes of a sample depends on the others of its batch
     stays,       // ... but `fields` do not: this node reads them on the host, wherever it works
   };
   Act act = Act::passes;

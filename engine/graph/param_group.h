@@ -16,6 +16,9 @@ Spec& param_of(Spec& s, std::string key, G P::*group, T Base::*member, std::stri
   param.set = [group, member](void* params, const Json& value) {
     (static_cast<P*>(params)->*group).*member = ParamType<T>::parse(value);
   };
+  param.read = [group, member](const void* params) {
+    return ParamType<T>::write((static_cast<const P*>(params)->*group).*member);
+  };
   s.params.push_back(std::move(param));
   return s;
 }

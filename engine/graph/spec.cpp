@@ -248,13 +248,15 @@ const ParamSpec* Spec::off_device(const Json& values) const {
 }
 
 Spec& Spec::add_param(std::string_view key, std::string type, std::string_view text, Json fallback,
-                      std::function<void(void* params, const Json& value)> set) {
+                      std::function<void(void* params, const Json& value)> set,
+                      std::function<Json(const void* params)> read) {
   ParamSpec p;
   p.name = key;
   p.type = std::move(type);
   p.doc = text;
   p.fallback = std::move(fallback);
   p.set = std::move(set);
+  p.read = std::move(read);
   params.push_back(std::move(p));
   return *this;
 }

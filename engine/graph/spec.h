@@ -149,6 +149,7 @@ struct ParamSpec {
   // Of an object {"name": {"type": ..., parameters}}: the types, such as a network's layers have.
   std::shared_ptr<const std::vector<Spec>> members;
   std::function<void(void* params, const Json& value)> set;
+  std::function<Json(const void* params)> read;
 
   // Nothing where `value` can be this parameter's.
   std::optional<Refusal> reject(const Json& value) const;
@@ -224,13 +225,23 @@ class Spec {
   Spec& in_optional(std::string port, std::string text = "") { return add(ins, port, text, true); }
   Spec& out(std::string port, std::string text = "") { return add(outs, port, text, false); }
 
-  // The member gives type, default (its initialiser) and setter.
+  // The member gives type, default (its initialiser; of a base's the node's own Params may say
+  // another, defaults_from) and setter.
   template <class P, class T>
   Spec& param(std::string_view key, T P::*member, std::string_view text) {
-    return add_param(key, ParamType<T>::name(), text, ParamType<T>::write(defaults_of<P>().*member),
-                     [member](void* params, const Json& value) {
-                       static_cast<P*>(params)->*member = ParamType<T>::parse(value);
-                     });
+    return add_param(
+        key, ParamType<T>::name(), text, ParamType<T>::write(defaults_of<P>().*member),
+        [member](void* params, const Json& value) {
+          static_cast<P*>(params)->*member = ParamType<T>::parse(value);
+        },
+        [member](const void* params) {
+          return ParamType<T>::write(static_cast<const P*>(params)->*member);
+        });
+  }
+  // The defaults are those that a node's parameters are made with.
+  void defaults_from(const void* made) {
+    for (ParamSpec& p : params)
+      if (p.read) p.fallback = p.read(made);
   }
   // These refine the parameter declared last.
   Spec& required() {
@@ -422,6 +433,7 @@ class Spec {
   Spec& moves(std::string param) { return rule(FieldRule::Act::moves, "", std::move(param)); }
   Spec& prefixes(std::string param) { return rule(FieldRule::Act::prefixes, "", std::move(param)); }
   Spec& decollates() { return rule(FieldRule::Act::decollates, "", ""); }
+  Spec& couples() { return rule(FieldRule::Act::couples, "", ""); }
   Spec& stays(std::string fields) { return rule(FieldRule::Act::stays, std::move(fields), ""); }
   // These refine the rule declared last.
   Spec& like(std::string field) {
@@ -480,7 +492,8 @@ class Spec {
     return params;
   }
   Spec& add_param(std::string_view key, std::string type, std::string_view text, Json fallback,
-                  std::function<void(void* params, const Json& value)> set);
+                  std::function<void(void* params, const Json& value)> set,
+                  std::function<Json(const void* params)> read);
   Spec& rule(FieldRule::Act act, std::string fields, std::string param) {
     rules.push_back({act, std::move(fields), std::move(param)});
     return *this;

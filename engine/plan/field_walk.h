@@ -39,7 +39,6 @@ class Walk {
 
   // ---- what rules refer to ----
   bool holds(const FieldRule& rule) const;
-  static bool holds(const FieldRule& rule, const Json& of_when);
   const Json& param(const std::string& name) const;
   std::vector<std::string> names(const std::string& text) const;
   const GraphModel* model(const std::string& name) const;

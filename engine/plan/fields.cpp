@@ -120,7 +120,8 @@ void Walk::apply(const FieldRule& rule) {
   using Act = FieldRule::Act;
   switch (rule.act) {
     case Act::passes:
-    case Act::stays:  // read_on_host()
+    case Act::stays:    // read_on_host()
+    case Act::couples:  // plan_shards.cpp
       return;
     case Act::takes:
       return takes(rule);
@@ -159,14 +160,7 @@ void Walk::apply(const FieldRule& rule) {
 
 // ---- what rules refer to ------------------------------------------------------------------------
 
-bool Walk::holds(const FieldRule& rule) const { return holds(rule, param(rule.when)); }
-
-bool Walk::holds(const FieldRule& rule, const Json& found) {
-  if (rule.when.empty()) return true;
-  const bool is_set =
-      !found.is_null() && !(found.is_string() && found.get_ref<const std::string&>().empty());
-  return (rule.value.is_null() ? is_set : found == rule.value) != rule.unless;
-}
+bool Walk::holds(const FieldRule& rule) const { return sluice::holds(rule, param(rule.when)); }
 
 const Json& Walk::param(const std::string& name) const {
   static const Json none;
@@ -211,7 +205,7 @@ bool Walk::classifies(const std::string& channels) const {
   if (!m || !m->spec) return false;
   return std::any_of(m->spec->rules.begin(), m->spec->rules.end(), [&](const FieldRule& r) {
     return r.act == FieldRule::Act::gives && r.form == Form::any &&
-           holds(r, m->params.value(r.when, Json()));
+           sluice::holds(r, m->params.value(r.when, Json()));
   });
 }
 

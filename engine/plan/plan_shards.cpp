@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/base/counted.h"
+#include "engine/graph/field_names.h"
 #include "engine/graph/inner_nodes.h"
 #include "engine/graph/networks_of.h"
 #include "engine/plan/plan_pass.h"
@@ -96,6 +97,14 @@ class Splits : PlanPass {
                         (c.gathers == 0 ? "no batch" : "several batches one after the other"),
                     "one \"batch\" in front of the model says what a step is made of");
     PlanNode& batch = node(c.gather);
+    const auto behind = downstream(c.gather);
+    for (int u : plan_.turns->updaters)
+      for (int i : upstream(u))
+        if (node(i).spec->arity == Arity::expand && std::ranges::find(behind, i) != behind.end())
+          return refuse(i, "",
+                        "\"" + path(i) + "\" makes several of each shard in front of \"" + path(u) +
+                            "\", which counts shards",
+                        "put it in front of \"" + path(c.gather) + "\"");
     if (c.shuffle >= 0)
       return refuse(c.shuffle, "", "\"" + path(c.shuffle) + "\" mixes samples of different shards",
                     "let the source shuffle");
@@ -105,7 +114,7 @@ class Splits : PlanPass {
                         "\" drops an epoch's last batch, of which some shards "
                         "would be on their way",
                     "the last, smaller batch counts by its samples: leave \"drop_last\" out");
-    losses(s, shards);
+    couplings(s, shards);
     of_first(s, shards);
     const std::string size = std::to_string(batch.count);
     if (c.children == 0)
@@ -131,16 +140,24 @@ class Splits : PlanPass {
              "at most one shard an item");
   }
 
-  void losses(int s, std::int64_t shards) {
-    for (int i = 0; i < size(); ++i)
-      if (node(i).stream == s && node(i).spec->name.ends_with("loss") &&
-          param(node(i), "batch", false))
-        diagnostics_.warning("SL0452",
-                             "\"" + path(i) +
-                                 "\" is a loss over all samples of a batch, and with " +
-                                 std::to_string(shards) + " shards over those of one shard",
-                             node(i).graph->place.child("batch"), "nodes." + path(i) + ".batch",
-                             "as under PyTorch's DDP; \"batch\": false is the same for any shards");
+  void couplings(int s, std::int64_t shards) {
+    for (int i = 0; i < size(); ++i) {
+      const GraphNode& n = *node(i).graph;
+      const auto couples = [&](const FieldRule& r) {
+        return r.act == FieldRule::Act::couples && holds(r, n.params.value(r.when, Json()));
+      };
+      const auto& rules = node(i).spec->rules;
+      const auto rule = std::ranges::find_if(rules, couples);
+      if (node(i).stream != s || rule == rules.end()) continue;
+      const std::string key = n.is_given(rule->when) ? rule->when : "type";
+      diagnostics_.warning(
+          "SL0452",
+          "\"" + path(i) + "\" (" + node(i).spec->name +
+              ") is no mean over the samples of a batch, and with " + std::to_string(shards) +
+              " shards it sees those of one shard",
+          n.place.child(key), "nodes." + path(i) + "." + key,
+          "as under PyTorch's DDP; what treats each sample alone is the same for any shards");
+    }
   }
 
   // What nobody puts together again, and no updater makes the same everywhere.

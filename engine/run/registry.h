@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "engine/graph/catalogue.h"
@@ -47,7 +49,7 @@ struct Register {
   explicit Register(const char* file = __builtin_FILE()) {
     if constexpr (std::is_base_of_v<Node, T>) {
       Registry::global().add(
-          T::spec(),
+          spec(),
           [](const Spec& spec, const Json& params) -> std::unique_ptr<Node> {
             auto node = std::make_unique<T>();
             if constexpr (requires { node->p; }) spec.apply(&node->p, params);
@@ -56,7 +58,7 @@ struct Register {
           nullptr, file);
     } else {
       Registry::global().add(
-          T::spec(), nullptr,
+          spec(), nullptr,
           [](const Spec& spec, const Json& params) -> std::shared_ptr<Network> {
             typename T::Params p;
             spec.apply(&p, params);
@@ -64,6 +66,20 @@ struct Register {
           },
           file);
     }
+  }
+
+ private:
+  // With the defaults of its own parameters, also of those that a base declares.
+  static Spec spec() {
+    Spec s = T::spec();
+    if constexpr (!std::is_base_of_v<Node, T>) {
+      const typename T::Params made{};
+      s.defaults_from(&made);
+    } else if constexpr (requires(T node) { node.p; }) {
+      const std::remove_cvref_t<decltype(std::declval<T&>().p)> made{};
+      s.defaults_from(&made);
+    }
+    return s;
   }
 };
 

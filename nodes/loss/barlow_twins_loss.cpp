@@ -15,7 +15,8 @@ struct BarlowTwinsLoss final : PairLoss<BarlowTwinsLossParams> {
     return add_plain_pair_loss<Params>(s, "Field with the network's output, [N, features].",
                                        "Field with the other view's, the same.")
         .param("lambd", &Params::lambd, "Weight of what is off the diagonal.")
-        .at_least(0);
+        .at_least(0)
+        .couples();
   }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
     const auto norm = [](const at::Tensor& x) { return (x - x.mean(0)) / (x.std(0) + 1e-6); };

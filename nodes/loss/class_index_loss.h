@@ -20,6 +20,10 @@ Spec& add_class_index_loss(Spec& s, const char* pred, const char* label) {
       .param("reduction", &Params::reduction,
              "Over samples; the mean is weighted by the weight of each sample's class.")
       .choices({"mean", "sum"})
+      .couples()
+      .when("reduction", "sum")
+      .couples()
+      .when("weight")
       .takes("@label_key", Form::any, 0);
 }
 

@@ -16,7 +16,8 @@ struct ContrastiveLoss final : PairLoss<ContrastiveLossParams> {
     return add_plain_pair_loss<Params>(s, "Field with the network's output, [N, features].",
                                        "Field with the other view's, the same.")
         .param("temperature", &Params::temperature, "What similarities are divided by.")
-        .above(0);
+        .above(0)
+        .couples();
   }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
     const std::int64_t n = pred.size(0);

@@ -18,7 +18,9 @@ Spec& add_field_loss(Spec& s) {
                                  Form::batch)
       .param("normalize", &Params::normalize, "Of displacements in shares of the extents.")
       .param("reduction", &Params::reduction, "Over all inner voxels.")
-      .choices({"mean", "sum"});
+      .choices({"mean", "sum"})
+      .couples()
+      .when("reduction", "sum");
 }
 
 template <class P>

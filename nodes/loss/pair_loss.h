@@ -33,7 +33,10 @@ Spec& add_plain_pair_loss(Spec& s, const char* pred = "Field with the network's 
 
 template <class Params>
 Spec& add_reduction(Spec& s) {
-  return s.param("reduction", &Params::reduction, "Over all values.").choices({"mean", "sum"});
+  return s.param("reduction", &Params::reduction, "Over all values.")
+      .choices({"mean", "sum"})
+      .couples()
+      .when("reduction", "sum");
 }
 
 template <class Params>

@@ -25,7 +25,9 @@ struct PatchAdversarialLoss final : LossOf<PatchAdversarialParams> {
         .param("no_activation_leastsq", &Params::no_activation_leastsq,
                "least_squares: without the leaky ReLU (0.05) before it.")
         .param("reduction", &Params::reduction, "Over all values; of hinge always the mean.")
-        .choices({"mean", "sum"});
+        .choices({"mean", "sum"})
+        .couples()
+        .when("reduction", "sum");
   }
 
  private:

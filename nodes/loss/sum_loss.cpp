@@ -7,8 +7,8 @@ namespace {
 struct SumLoss final : LossOf<LossParams> {
   static Spec spec() {
     Spec s("sum_loss", "The sum of a network's output: for trying a pipeline out.");
-    return add_loss_params<Params>(s, "Field with the network's output, [N, C, ...].", Form::any,
-                                   0);
+    return add_loss_params<Params>(s, "Field with the network's output, [N, C, ...].", Form::any, 0)
+        .couples();
   }
 
  private:

@@ -52,17 +52,17 @@ inline Spec& add_to_onehot(Spec& s) {
                   "The label holds class indices.");
 }
 
-inline Spec& add_background(Spec& s, bool fallback = true) {
-  param_of(s, "include_background", &TermLossParams::target, &TargetParams::include_background,
-           "Count class 0 too.");
-  s.params.back().fallback = fallback;
-  return s;
+inline Spec& add_background(Spec& s) {
+  return param_of(s, "include_background", &TermLossParams::target,
+                  &TargetParams::include_background, "Count class 0 too.");
 }
 
 inline Spec& add_target_reduction(Spec& s) {
   return param_of(s, "reduction", &TermLossParams::target, &TargetParams::reduction,
                   "Over samples and classes.")
-      .choices({"mean", "sum"});
+      .choices({"mean", "sum"})
+      .couples()
+      .when("reduction", "sum");
 }
 
 inline Spec& add_ignore_index(Spec& s) {
@@ -82,13 +82,14 @@ template <class Params>
 Spec& add_term_loss(Spec& s) {
   using P = TermLossParams;
   add_label_loss<Params>(s);
-  add_background(s, static_cast<bool>(Params{}.target.include_background));
+  add_background(s);
   add_to_onehot(s);
   param_of(s, "sigmoid", &P::target, &TargetParams::sigmoid, "Of the output's sigmoid.");
   param_of(s, "softmax", &P::target, &TargetParams::softmax,
            "Of the output's softmax over classes.");
   param_of(s, "batch", &P::target, &TargetParams::batch,
            "Sums run over the whole batch, not each sample.");
+  s.couples().when("batch", true);
   add_target_reduction(s);
   param_of(s, "other_act", &P::target, &TargetOptions::other_act,
            "Another activation of the output.")

@@ -19,7 +19,8 @@ struct CutMix final : MixNode {
         .takes("@keys", Form::batch)
         .takes("@label_keys", Form::any, 0)
         .changes("@label_keys")
-        .dtype("float32");
+        .dtype("float32")
+        .couples();
   }
 
   void process(Firing& f) override {

@@ -14,7 +14,8 @@ struct MixUp final : MixNode {
                             "Images and labels [N, ...]; labels are shares of classes, float32.")
         .takes("@keys", Form::any)
         .changes("@keys")
-        .dtype("float32");
+        .dtype("float32")
+        .couples();
   }
 
   void process(Firing& f) override { mix_keys(f, p, /*has_space=*/false, mix_up); }

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "engine/base/error.h"
+#include "engine/graph/field_names.h"
 #include "kernels/loss/terms.h"
 #include "tests/nodes/drive.h"
 #include "tests/nodes/golden_train.h"
@@ -127,6 +128,40 @@ void check_loss(const std::string& type, const Json& c, bool channels_last) {
 
 }  // namespace
 
+TEST_CASE("a loss is the mean of its samples' losses, or says that it couples them") {
+  for (const std::string& type : node_types("loss")) {
+    if (type == "sum_losses" || type == "tre_loss" || type == "retina_net_loss" ||
+        type == "perceptual_loss")
+      continue;  // as below
+    const Spec& spec = *Registry::global().catalogue().find(type);
+    for (const auto& c : golden_cases("losses/" + type + ".json")) {
+      const auto couples = [&](const FieldRule& r) {
+        const ParamSpec* when = spec.find_param(r.when);
+        return r.act == FieldRule::Act::couples &&
+               holds(r, c["params"].value(r.when, when ? when->fallback : Json()));
+      };
+      if (std::ranges::any_of(spec.rules, couples) || c["params"].contains("rows_key") ||
+          c["data"] == "nuclei" || c["data"] == "patches")
+        continue;
+      CAPTURE(type);
+      CAPTURE(c["params"].dump());
+      const Pair all = inputs(c["data"]);
+      const at::Tensor whole =
+          drive(type, c["params"], {batch(all.pred, all.label)})[0].tensor("loss");
+      double sum = 0;
+      for (std::int64_t i = 0; i < all.pred.size(0); ++i)
+        sum += drive(type, c["params"],
+                     {batch(all.pred.narrow(0, i, 1),
+                            all.label.defined() ? all.label.narrow(0, i, 1) : at::Tensor())})[0]
+                   .tensor("loss")
+                   .mean()
+                   .item<double>();
+      CHECK(whole.mean().item<double>() ==
+            doctest::Approx(sum / static_cast<double>(all.pred.size(0))).epsilon(1e-5));
+    }
+  }
+}
+
 TEST_CASE("losses and their gradients equal MONAI's") {
   for (const std::string& type : node_types("loss")) {
     if (type == "sum_losses" || type == "tre_loss") continue;  // of losses, of points
@@ -181,6 +216,12 @@ TEST_CASE("the defaults of a node's own parameters are those that its documents 
   CHECK(types.find("tre_loss")->find_param("key")->fallback == Json::array({"warped_points"}));
   CHECK(types.find("coco_metric")->find_param("keys")->fallback ==
         Json::array({"pred_box", "box"}));
+  CHECK(types.find("rand_remove_component")->find_param("prob")->fallback == 0.2);
+  CHECK(types.find("rand_binary_operator")->find_param("prob")->fallback == 0.4);
+  CHECK(types.find("rand_zoom_box")->find_param("image_keys")->fallback == Json::array({"image"}));
+  CHECK(types.find("tre_metric")->find_param("keys")->fallback ==
+        Json::array({"warped_points", "moving_points"}));
+  CHECK(types.find("variance_metric")->find_param("key")->fallback == "pred");
   for (const char* type : {"hover_net", "torchvision_features", "lenet"})
     CHECK(types.find(type)->find_param("in_channels")->fallback == 3);
 }

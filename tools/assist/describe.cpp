@@ -90,6 +90,8 @@ std::vector<std::string> line(const FieldRule& r) {
       return {"makes", "every batch", "single samples"};
     case Act::stays:
       return {"reads", what, "on the host, wherever it works"};
+    case Act::couples:
+      return {"couples", "samples", "of a batch with each other" + condition(r)};
     case Act::per_axis:
     case Act::axis_count:
     case Act::axes:
