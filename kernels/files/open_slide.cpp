@@ -82,12 +82,15 @@ class OpenSlideFile final : public Slide {
     lib_.read_region(handle_.get(), pixels.data(), left, top, static_cast<std::int32_t>(number),
                      columns, rows);
     check("level " + std::to_string(number) + " cannot be read");
-    // What comes is ARGB, multiplied by its opacity; outside of the slide all is transparent.
+    // What comes is ARGB, multiplied by its opacity; outside of the slide all is transparent, and
+    // at its rim, where a level's pixel is partly outside, the colour is that of what is inside.
     auto* to = region.mutable_data_ptr<std::uint8_t>();
     for (const std::uint32_t p : pixels) {
-      const std::uint32_t rest = (255 - (p >> 24)) * outside / 255;
+      const std::uint32_t alpha = p >> 24;
       for (const int shift : {16, 8, 0})
-        *to++ = static_cast<std::uint8_t>(std::min(255u, ((p >> shift) & 255) + rest));
+        *to++ = alpha == 0
+                    ? outside
+                    : static_cast<std::uint8_t>(std::min(255u, 255 * ((p >> shift) & 255) / alpha));
     }
     return region;
   }

@@ -22,7 +22,7 @@ namespace {
 class Front {
  public:
   struct Voxel {
-    float height;
+    double height;
     std::int64_t age, at;
     bool before(const Voxel& other) const {
       return height != other.height ? height < other.height : age < other.age;
@@ -96,10 +96,10 @@ at::Tensor numbered(const at::Tensor& mask, std::int64_t least) {
 
 at::Tensor watershed(const at::Tensor& image, const at::Tensor& markers, const at::Tensor& mask,
                      int connectivity) {
-  const at::Tensor heights = image.to(at::kFloat).contiguous(), set = mask.ne(0).contiguous();
+  const at::Tensor heights = image.to(at::kDouble).contiguous(), set = mask.ne(0).contiguous();
   at::Tensor out = markers.to(at::kInt).masked_fill(set.logical_not(), 0).contiguous();
   const Shape3 n = shape_of(to_volume(heights));
-  const float* height = heights.const_data_ptr<float>();
+  const double* height = heights.const_data_ptr<double>();
   const bool* inside = set.const_data_ptr<bool>();
   auto* label = out.mutable_data_ptr<std::int32_t>();
   const auto all = steps(connectivity);
@@ -107,7 +107,8 @@ at::Tensor watershed(const at::Tensor& image, const at::Tensor& markers, const a
   for (std::int64_t i = 0; i < out.numel(); ++i)
     if (label[i] != 0) front.push({height[i], 0, i});
   for (std::int64_t age = 0; !front.empty();) {
-    const std::int64_t at = front.pop().at;
+    const Front::Voxel from = front.pop();
+    const std::int64_t at = from.at;
     const std::int64_t x = at / (n[1] * n[2]), y = at / n[2] % n[1], z = at % n[2];
     for (const Step& s : all) {
       const Shape3 to{x + s.x, y + s.y, z + s.z};
@@ -116,7 +117,8 @@ at::Tensor watershed(const at::Tensor& image, const at::Tensor& markers, const a
       const std::int64_t next = (to[0] * n[1] + to[1]) * n[2] + to[2];
       if (!inside[next] || label[next] != 0) continue;
       label[next] = label[at];
-      front.push({height[next], ++age, next});
+      // Water that stands this high goes no lower, as scikit-image has it.
+      front.push({std::max(height[next], from.height), ++age, next});
     }
   }
   return out;

@@ -1,5 +1,9 @@
 #include "kernels/image/median.h"
 
+#include <ATen/ops/max_pool3d.h>
+
+#include <limits>
+
 #include "engine/base/error.h"
 #include "kernels/base/autograd.h"
 #include "kernels/base/team.h"
@@ -130,6 +134,13 @@ at::Tensor median_filter(const at::Tensor& given, const std::vector<std::int64_t
   {
     const at::NoGradGuard no_grad;
     out = medians_of(image, r);
+    // No order has a place for NaN: a window with one has no median.
+    if (const at::Tensor holes = image.isnan(); holes.any().item<bool>())
+      out.masked_fill_(
+          at::max_pool3d(holes.to(at::kFloat), {2 * r[0] + 1, 2 * r[1] + 1, 2 * r[2] + 1},
+                         {1, 1, 1}, {r[0], r[1], r[2]})
+              .gt(0),
+          std::numeric_limits<double>::quiet_NaN());
   }
   const at::Tensor shaped = out.view(given.sizes());
   attach("MedianBackward", {shaped}, {given}, SavedMedian{image, out.detach(), r});

@@ -61,9 +61,11 @@ struct CocoMetric final : RowMetric {
       throw Error(Exit::usage, "max_detection must rise");
     const auto parts = static_cast<std::int64_t>(std::round((last - first) / step));
     for (std::int64_t i = 0; i <= parts; ++i)
-      range_.insert(i == parts ? last
-                               : first + static_cast<double>(i) *
-                                             ((last - first) / static_cast<double>(parts)));
+      range_.insert(i > 0 && i == parts
+                        ? last
+                        : first + static_cast<double>(i) *
+                                      ((last - first) /
+                                       static_cast<double>(std::max<std::int64_t>(parts, 1))));
     std::set<double> all = range_;
     all.insert(p.iou_list.begin(), p.iou_list.end());
     overlaps_.assign(all.begin(), all.end());

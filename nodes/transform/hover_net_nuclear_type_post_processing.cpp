@@ -85,6 +85,7 @@ struct HoverNetNuclearType final : Node {
   struct Instance {
     std::int64_t from[2]{1LL << 40, 1LL << 40}, to[2]{0, 0}, pixels = 0;
     double sum[2]{0, 0};
+    bool has_neighbours = false;                  // a pixel beside, or below, another of its own
     std::map<std::int64_t, std::int64_t> counts;  // by type
 
     void add(std::int64_t row, std::int64_t column, std::int64_t type) {
@@ -106,8 +107,8 @@ struct HoverNetNuclearType final : Node {
       return {static_cast<std::int32_t>(best),
               static_cast<double>(most) / (static_cast<double>(pixels) + 1e-6)};
     }
-    // MONAI makes no contour of a line, and leaves it out.
-    bool is_line() const { return to[0] - from[0] == 1 || to[1] - from[1] == 1; }
+    // MONAI makes no contour of a line, straight or of corners that touch, and leaves it out.
+    bool is_line() const { return !has_neighbours || to[0] - from[0] == 1 || to[1] - from[1] == 1; }
   };
 
   static std::map<std::int32_t, Instance> instances(const at::Tensor& numbers,
@@ -116,8 +117,13 @@ struct HoverNetNuclearType final : Node {
     const auto* number = numbers.const_data_ptr<std::int32_t>();
     const auto* type = types.const_data_ptr<std::int64_t>();
     const std::int64_t columns = numbers.size(2);
-    for (std::int64_t i = 0; i < numbers.numel(); ++i)
-      if (number[i] != 0) found[number[i]].add(i / columns, i % columns, type[i]);
+    for (std::int64_t i = 0; i < numbers.numel(); ++i) {
+      if (number[i] == 0) continue;
+      Instance& one = found[number[i]];
+      one.add(i / columns, i % columns, type[i]);
+      one.has_neighbours |= (i % columns > 0 && number[i - 1] == number[i]) ||
+                            (i >= columns && number[i - columns] == number[i]);
+    }
     std::erase_if(found, [](const auto& one) { return one.second.is_line(); });
     return found;
   }

@@ -8,6 +8,7 @@
 #include "kernels/image/bilateral.h"
 #include "kernels/image/crf.h"
 #include "kernels/image/filters.h"
+#include "kernels/image/instances.h"
 #include "kernels/image/lattice.h"
 #include "kernels/image/lattice_point.h"
 #include "kernels/image/median.h"
@@ -168,6 +169,31 @@ TEST_CASE("the mixture gives the golden model and probabilities") {
   // A colour that no class knows, and a class without voxels.
   const at::Tensor far = apply_mixture(at::full({1, 1}, 1e4F), learn_mixture(x, label, 3, 2));
   CHECK(apart(far, at::zeros({3, 1})) == 0);
+}
+
+TEST_CASE("a watershed's water goes no lower than it stood, as scikit-image's") {
+  const at::Tensor heights = at::tensor({0.f, 1.f, 0.f, 0.f, 1.f}).view({1, 1, 5});
+  const at::Tensor markers = at::tensor({1, 0, 0, 0, 2}).view({1, 1, 5});
+  CHECK(watershed(heights, markers, at::ones_like(markers), 1)
+            .flatten()
+            .equal(at::tensor({1, 1, 1, 2, 2}, at::kInt)));
+  // Heights that float32 cannot tell apart: the lower of two passes floods the middle first.
+  const at::Tensor fine = at::tensor({0., 1 + 2e-9, 1., 1 + 1e-9, 0.}, at::kDouble).view({1, 1, 5});
+  CHECK(watershed(fine, markers, at::ones_like(markers), 1)
+            .flatten()
+            .equal(at::tensor({1, 1, 2, 2, 2}, at::kInt)));
+}
+
+TEST_CASE("a window with NaN has no median, and all others have theirs") {
+  const at::Tensor whole = at::arange(49, at::kFloat).view({1, 1, 7, 7});
+  at::Tensor holed = whole.clone();
+  holed[0][0][2][3] = NAN;
+  const at::Tensor lost = median_filter(holed, {1}).isnan();
+  CHECK(lost.sum().item<int>() == 9);
+  CHECK(lost[0][0].slice(0, 1, 4).slice(1, 2, 5).all().item<bool>());
+  CHECK(median_filter(holed, {1})
+            .masked_select(~lost)
+            .equal(median_filter(whole, {1}).masked_select(~lost)));
 }
 
 TEST_CASE("the median is the middle one, and its gradient goes there") {

@@ -183,6 +183,23 @@ TEST_CASE("a batch without boxes is all background, and what does not fit is nam
   CHECK_THROWS_AS(Driver("anchor_generator", {{"map_keys", "c0"}, {"sizes", "big"}}), Error);
 }
 
+TEST_CASE("a range of overlaps whose step is longer than it is has its first alone") {
+  Driver node("coco_metric", {{"num_classes", 1},
+                              {"iou_list", {0.1, 0.5}},
+                              {"iou_range", {0.1, 0.5, 1.0}},
+                              {"max_detection", {1}}});
+  Sample s;
+  s.name = "case";
+  s.set("pred_box", plain(at::tensor({0.f, 0.f, 10.f, 4.f}).view({1, 4})));
+  s.set("pred_label", plain(at::zeros({1}, at::kLong)));
+  s.set("pred_score", plain(at::ones({1})));
+  s.set("box", plain(at::tensor({0.f, 0.f, 10.f, 10.f}).view({1, 4})));
+  s.set("label", plain(at::zeros({1}, at::kLong)));
+  (void)node.fire({s});
+  for (const auto& [name, value] : node.flush())
+    if (name == "mAP") CHECK(value == doctest::Approx(1));
+}
+
 TEST_CASE("average precision and recall of boxes are MONAI's") {
   for (const Json& c : golden("detection.json")["coco"]) {
     Json params = c["params"];
