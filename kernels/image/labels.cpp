@@ -143,17 +143,26 @@ void fill(void* out, std::int64_t start, std::int64_t n, const bool* is, double 
   for (std::int64_t i = 0; i < n; ++i) v[i] = is[i] ? given : v[i];
 }
 
-// One channel's voxels that are not 0.
+// One channel's voxels that are set: 1 in a prediction, which is refused where it is anything but 0
+// or 1, and not 0 in a label.
 template <class T>
 void count_set(const T* p, const T* t, std::int64_t n, Overlap& out) {
   std::int64_t both = 0, pred = 0, truth = 0;
   for (std::int64_t start = 0; start < n; start += block) {
-    std::int32_t b = 0, x = 0, y = 0;
+    std::int32_t b = 0, x = 0, y = 0, neither = 0;
     for (std::int64_t i = start; i < std::min(n, start + block); ++i) {
       const std::int32_t in_p = p[i] != T(0), in_t = t[i] != T(0);
+      neither += in_p & static_cast<std::int32_t>(p[i] != T(1));
       x += in_p;
       y += in_t;
       b += in_p & in_t;
+    }
+    if (neither > 0) {
+      const T* const odd =
+          std::find_if(p + start, p + n, [](T v) { return v != T(0) && v != T(1); });
+      throw DataError("the prediction has the value " + std::to_string(static_cast<double>(*odd)) +
+                      "; a channel that is a class or a region of its own is 0 or 1, which "
+                      "activations and as_discrete make");
     }
     both += b;
     pred += x;

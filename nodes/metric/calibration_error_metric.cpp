@@ -29,6 +29,7 @@ struct CalibrationError final : CaseMetric<CalibrationParams> {
         .param("right", &Params::right, "A bin has its lower border, not its upper one.");
   }
   Row row(const Case& c) const override {
+    refuse_nan(c.pred, c.name, p.keys[0]);
     Row row;
     row.first = p.include_background || c.pred.size(0) == 1 ? 0 : 1;
     for (std::int64_t k = row.first; k < c.pred.size(0); ++k)

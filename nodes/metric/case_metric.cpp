@@ -109,7 +109,9 @@ void CaseMetricBase::write_cases() const {
     text.append("\n").append(csv_field(name(i)));
     for (std::int64_t c = 0; c < columns; ++c) {
       const double value = metric_of(row(i) + c * each);
-      text.append(",").append(std::isnan(value) ? "" : Json(value).dump());
+      text.append(",").append(std::isnan(value)   ? ""
+                              : std::isinf(value) ? value > 0 ? "inf" : "-inf"
+                                                  : Json(value).dump());
     }
   }
   text.append("\n");

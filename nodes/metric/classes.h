@@ -77,6 +77,7 @@ class PooledMetricBase : public RowMetric {
  private:
   void add(const Sample& sample) final {
     const Classified c = classified(sample, common().keys);
+    refuse_nan(c.scores, sample.name, common().keys[0]);
     const at::Tensor kept = columns(c.scores).to(at::kDouble).contiguous();
     const double* from = kept.const_data_ptr<double>();
     const std::int64_t classes = std::max<std::int64_t>(2, c.scores.size(1));

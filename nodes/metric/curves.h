@@ -63,7 +63,7 @@ class CurveMetric : public RowMetric {
       named.emplace_back(columns > 1 ? class_metric(c) : "", pairs(c));
     if (const Json curve = drawn(named); !curve.is_null()) curve_.write(curve);
     if (columns <= 1) {
-      if (p.average != "none") end.metric("mean", area(pairs(0)));
+      end.metric("mean", area(pairs(0)));  // one column has nothing to average
       return;
     }
     Mean mean;

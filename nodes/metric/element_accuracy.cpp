@@ -33,6 +33,7 @@ struct ElementAccuracy final : RowMetric {
       if (label.dim() == 1 && pred.dim() == 2) label = label.unsqueeze(1);
       if (pred.dim() < 2 || pred.dim() != label.dim() || label.size(1) != 1)
         throw unlike(pred, label);
+      refuse_nan(pred, sample.name, p.keys[0]);
       // A wrong class is wrong in two masks: its own and the true one's.
       wrong = 2 * pred.argmax(1, true).ne(label.to(pred.device(), at::kLong)).sum().item<double>();
     } else {

@@ -35,7 +35,7 @@ inline double ratio(double part, double whole) {
   return whole != 0 ? part / whole : std::numeric_limits<double>::quiet_NaN();
 }
 
-// Scores are put in order, where NaN has no place.
+// Scores are put in order, or in bins, where NaN has no place.
 inline void refuse_nan(const at::Tensor& scores, const std::string& sample,
                        const std::string& key) {
   if (scores.isnan().any().item<bool>())

@@ -71,8 +71,10 @@ struct PatchDice final : Node {
     merge(state);
     ema_ = state.values.value("ema", std::numeric_limits<double>::quiet_NaN());
   }
-  // Whole numbers: a sum of them is the same in any order.
+  // Whole numbers: a sum of them is the same in any order. Of a run that goes on the first process
+  // alone knows the running mean.
   void merge(const State& part) override {
+    if (std::isnan(ema_)) ema_ = part.values.value("ema", ema_);
     std::size_t c = 0;
     for (const auto& one : part.values.at("sums")) {
       if (c == sums_.size()) sums_.push_back({});

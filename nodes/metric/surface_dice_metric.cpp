@@ -1,4 +1,5 @@
 // surface_dice_metric: MONAI's SurfaceDiceMetric, the normalised surface distance.
+#include "engine/base/counted.h"
 #include "nodes/metric/surface.h"
 
 namespace sluice {
@@ -16,15 +17,22 @@ struct SurfaceDiceMetric final : SurfaceMetric<SurfaceDiceParams> {
     return add_surface_params<Params>(s)
         .param("class_thresholds", &Params::class_thresholds,
                "The distance, of each class that counts.")
+        .at_least(0)
         .required();
   }
 
  private:
+  void check(std::size_t classes) const override {
+    if (p.class_thresholds.size() != classes)
+      throw Error(
+          Exit::usage,
+          "class_thresholds has " + sluice::counted(std::ssize(p.class_thresholds), "value") +
+              ", but " +
+              sluice::counted(static_cast<std::int64_t>(classes), "class counts", "classes count") +
+              (p.include_background ? "" : " without the background"));
+  }
   double measure(const at::Tensor& pred, const at::Tensor& truth,
                  const std::vector<double>& spacing, std::size_t place) const override {
-    if (place >= p.class_thresholds.size())
-      throw Error(Exit::usage, "class_thresholds has " + std::to_string(p.class_thresholds.size()) +
-                                   " values; more classes count");
     const auto [there, back] = distances(pred, truth, spacing, true);
     const at::Tensor all = at::cat({there, back});
     if (all.numel() == 0) return NAN;

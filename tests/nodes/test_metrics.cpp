@@ -377,7 +377,54 @@ TEST_CASE("surface_dice_metric of one channel takes the one threshold") {
       CHECK(of({{"argmax", argmax}, {"include_background", background}}, {pred, label}) ==
             expected);
   CHECK_THROWS_WITH_AS(of({{"include_background", true}}, {at::cat({1 - pred, pred}, 1), label}),
-                       "class_thresholds has 1 values; more classes count", Error);
+                       "class_thresholds has 1 value, but 2 classes count", Error);
+  Driver many("surface_dice_metric", {{"class_thresholds", {1, 1}}});
+  CHECK_THROWS_WITH_AS(many.fire({pair_of({at::cat({1 - pred, pred}, 1), label}, 0, 3)}),
+                       "class_thresholds has 2 values, but 1 class counts without the background",
+                       Error);
+  CHECK_THROWS(Driver("surface_dice_metric", {{"class_thresholds", {-1}}}));
+}
+
+TEST_CASE("a prediction whose channels are regions is 0 or 1, or refused") {
+  const Pair in = boxes();
+  const at::Tensor hot =
+      at::one_hot(in.label.select(1, 0).to(at::kLong), 3).movedim(-1, 1).to(at::kFloat);
+  for (const char* type : {"dice_metric", "mean_iou", "hausdorff_distance_metric"}) {
+    CAPTURE(type);
+    Driver regions(type, {{"argmax", false}}), logits(type, {{"argmax", false}});
+    regions.fire({pair_of({hot, hot}, 0, 3)});
+    CHECK_FALSE(regions.flush().empty());
+    CHECK_THROWS_WITH_AS(logits.fire({pair_of({hot - 0.25, hot}, 0, 3)}),
+                         doctest::Contains("the prediction has the value -0.25"), DataError);
+  }
+}
+
+TEST_CASE("scores that are NaN are refused wherever they would be put in order or in bins") {
+  at::Tensor scores = sines({4, 3}, 1);
+  scores[2][1] = NAN;
+  const at::Tensor label = at::tensor({0, 1, 2, 1});
+  for (const char* type : {"accuracy", "confusion_matrix", "rocauc", "average_precision_metric"}) {
+    CAPTURE(type);
+    Driver node(type);
+    CHECK_THROWS_WITH_AS(node.fire({pair_of({scores, label}, 0, 4)}),
+                         doctest::Contains("has scores that are NaN"), DataError);
+  }
+  Driver calibration("calibration_error_metric");
+  const at::Tensor prob = at::full({1, 1, 2, 2}, 0.5).index_fill(3, at::tensor({1}), NAN);
+  CHECK_THROWS_WITH_AS(calibration.fire({pair_of({prob, at::ones({1, 1, 2, 2})}, 0, 1)}),
+                       doctest::Contains("has scores that are NaN"), DataError);
+}
+
+TEST_CASE("of one column of scores there is one area, whatever the average") {
+  const at::Tensor scores = sines({6, 1}, 1), label = at::tensor({0, 1, 0, 1, 1, 0});
+  for (const char* type : {"rocauc", "average_precision_metric"}) {
+    Driver mean(type), none(type, {{"average", "none"}});
+    mean.fire({pair_of({scores, label}, 0, 6)});
+    none.fire({pair_of({scores, label}, 0, 6)});
+    const auto found = none.flush();
+    REQUIRE(found.size() == 1);
+    CHECK(found == mean.flush());
+  }
 }
 
 TEST_CASE("multi_scale_ssim_metric of one axis halves that axis, not the channels") {
