@@ -91,8 +91,10 @@ static Fit copy(Network& network, const std::string& name, const Named& tensors,
     if (it == tensors.end()) it = tensors.find(key);
     if (const auto then = former_name(key); it == tensors.end() && !own.contains(then))
       it = tensors.find(then);
-    // A network that had no zeros to keep has no masks.
-    if (it == tensors.end() && key.ends_with(".mask")) continue;
+    // A network that had no zeros to keep has no masks; files older than PyTorch 0.4.1, and those
+    // that others write, do not count batches.
+    if (it == tensors.end() && (key.ends_with(".mask") || key.ends_with(".num_batches_tracked")))
+      continue;
     if (it == tensors.end() || !used.insert(it->first).second) {
       fit.missing.push_back('"' + key + '"');
       continue;
@@ -110,6 +112,30 @@ static Fit copy(Network& network, const std::string& name, const Named& tensors,
   if (!all || (fit.missing.empty() && fit.misshapen.empty()))
     for (const auto& [to, value] : copies) to.copy_(value);
   return fit;
+}
+
+// Numbers of the file that are of no parameter, and no second name of one, such as the encoder has
+// in nnU-Net's decoder. Of a file with the network's own name in front, those behind that name.
+static std::vector<std::string> without_place(const std::string& name, const Named& tensors,
+                                              const Fit& fit) {
+  const std::set<std::string> unused(fit.unused.begin(), fit.unused.end());
+  const auto is_unused = [&](const std::string& key) {
+    return unused.contains('"' + printable(key) + '"');
+  };
+  const bool named = std::ranges::any_of(tensors, [&](const auto& one) {
+    return one.first.starts_with(name + ".") && !is_unused(one.first);
+  });
+  std::vector<std::string> all;
+  for (const auto& [key, tensor] : tensors) {
+    const bool counts = tensor.is_floating_point() && (!named || key.starts_with(name + "."));
+    if (!counts || !is_unused(key) || key.ends_with(".mask")) continue;
+    const bool is_twin = std::ranges::any_of(tensors, [&](const auto& other) {
+      return !is_unused(other.first) && other.second.sizes() == tensor.sizes() &&
+             other.second.scalar_type() == tensor.scalar_type() && other.second.equal(tensor);
+    });
+    if (!is_twin) all.push_back('"' + printable(key) + '"');
+  }
+  return all;
 }
 
 // What all names begin with that end like the network's: "module." of nn.DataParallel.
@@ -167,7 +193,13 @@ void begin_with(Network& network, const std::string& name, const WeightsFile& fr
   if (fit.filled.empty() || (!from.partial && !whole))
     weights::refuse(name, from.file, fit,
                     weights::advice(network, name, tensors, fit, from.partial));
-  if (quiet || !from.partial) return;
+  if (quiet) return;
+  if (!from.partial) {
+    if (const auto more = weights::without_place(name, tensors, fit); !more.empty())
+      tell("note: " + from.file + " has what network \"" + name +
+           "\" has no place for, so it may be another network's: " + weights::listed(more));
+    return;
+  }
   std::string said = "network \"" + name + "\" begins with " + std::to_string(fit.filled.size()) +
                      " tensors of " + from.file;
   if (!fit.missing.empty()) said += "; not there: " + weights::listed(fit.missing);

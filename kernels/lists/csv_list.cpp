@@ -246,9 +246,12 @@ CsvList list_of_csv(const fs::path& file, const fs::path& root, const CsvColumns
 
 namespace {
 
+// A last ".nii*" is either ending of NIfTI, and no part of what tells cases apart.
 std::regex regex_of(const std::string& pattern) {
+  constexpr std::string_view nifti = ".nii*";
+  const bool either = pattern.ends_with(nifti);
   std::string text;
-  for (const char c : pattern) {
+  for (const char c : pattern.substr(0, pattern.size() - (either ? nifti.size() : 0))) {
     if (c == '*')
       text += "([^/]*)";
     else if (c == '?')
@@ -257,7 +260,7 @@ std::regex regex_of(const std::string& pattern) {
       text +=
           std::isalnum(static_cast<unsigned char>(c)) ? std::string(1, c) : std::string("\\") + c;
   }
-  return std::regex(text);
+  return std::regex(text + (either ? "\\.nii(?:\\.gz)?" : ""));
 }
 
 // Paths below a folder that fit, by what the stars stand for.

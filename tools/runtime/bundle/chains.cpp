@@ -411,6 +411,8 @@ std::string Translator::load(const Item& item, const std::string& in) {
   const std::string last = emit(item, "load_image", std::move(body), true, "load");
   graph.nodes.back().body.erase("converter");
   if (!canonical) return last;
+  report.add(item, "as_closest_canonical", Fate::replaced,
+             "by an orientation node, which invert undoes too: results lie on the file's own grid");
   return add_node("canonical",
                   {{"type", "orientation"},
                    {"in", last},

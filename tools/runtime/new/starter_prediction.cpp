@@ -94,9 +94,11 @@ Json for_image(const Json& node, const Spec& spec, const Names& wanted) {
     return some;
   };
   out["keys"] = of_kept(named);
+  const Json params = with_defaults(node, spec);
   for (const ParamRule& rule : spec.param_rules)  // lists with an entry a key
-    if (const Json all = out.value(rule.a, Json());
-        rule.b == "keys" && all.is_array() && all.size() == named.size())
+    if (const Json all = params.value(rule.a, Json()); rule.b == "keys" && all.is_array() &&
+                                                       all.size() == named.size() &&
+                                                       kept.size() < all.size())
       out[rule.a] = of_kept(all);
   return out;
 }
@@ -121,32 +123,44 @@ std::string image_of(const Json& reader, const Trained& t) {
   return keys[0];
 }
 
+// What one load_image of several reads of the image; null: nothing.
+void add_loading(const Json& node, const Spec& spec, Trained& t) {
+  if (!node.is_object()) return;
+  const auto keys = strings_in(node["keys"]);
+  const Json settings = loading_of(node, spec);
+  if (!t.keys.empty() && settings != t.loading)
+    throw DataError(t.folder + ": two load_image nodes read the images of network \"" + t.name +
+                    "\" by other settings; a prediction has one");
+  t.loading = settings;
+  t.keys.insert(t.keys.begin(), keys.begin(), keys.end());
+}
+
 // The transforms from load_image to `reader`, in their order, and what load_image reads of what
 // the image of the network is made of.
 void follow(const Json& nodes, const std::string& reader, const Catalogue& catalogue, Trained& t) {
   Names wanted{t.image};
+  t.keys.clear();
   std::string name = input_of(nodes[reader]);
   for (std::size_t steps = 0; !name.empty() && nodes.contains(name); ++steps) {
     const Json& node = nodes[name];
     const Spec* spec = catalogue.find(node.value("type", ""));
     if (!spec || steps > nodes.size()) break;
+    wanted = before(node, *spec, std::move(wanted));
     if (spec->name == "load_image") {
-      const Json loaded = for_image(node, *spec, wanted);
-      if (loaded.is_object()) {
-        t.keys = loaded["keys"].get<std::vector<std::string>>();
-        t.loading = loading_of(loaded, *spec);
-      }
-      std::reverse(t.transforms.begin(), t.transforms.end());
-      return;
+      add_loading(for_image(node, *spec, wanted), *spec, t);
+      name = input_of(node);
+      continue;
     }
     const bool changes = spec->family == "transform" && spec->arity == Arity::one_to_one;
-    wanted = before(node, *spec, std::move(wanted));
     if (changes && !spec->is_random)
       if (Json kept = for_image(node, *spec, wanted); kept.is_object())
         t.transforms.push_back(kept);
     name = input_of(node);
   }
-  throw DataError(t.folder + ": its graph.json has no load_image in front of \"" + reader + "\"");
+  if (t.keys.empty())
+    throw DataError(t.folder + ": its graph.json has no load_image of \"" + t.image +
+                    "\" in front of \"" + reader + "\"");
+  std::reverse(t.transforms.begin(), t.transforms.end());
 }
 
 bool keeps_channels(const Spec& spec) {
