@@ -40,7 +40,7 @@ struct Ranks {
   std::vector<std::function<void()>> before_save;
   StepUse use;
 
-  // The updater behind which a step is over: there the run may be cut.
+  // The updater behind which a step is over: there the run may be cut. "": there is none.
   std::string last_updater;
   // How many steps of updaters are wanted, the same on every rank; 0: as many as there are.
   std::uint64_t steps_wanted = 0, steps_done = 0;

@@ -150,7 +150,8 @@ World find_world(const Environment& variable, const std::function<void(const std
     // Of one SLURM job several steps may run side by side.
     const char* const part = is_slurm ? "SLURM_STEP_ID" : "TORCHELASTIC_RESTART_COUNT";
     w.launched = !is_torchrun || read.text(l.job);
-    w.job = read.text(l.job).value_or("") + "/" + read.text(part).value_or("0");
+    w.job = read.text(l.job).value_or("") + "/" + read.text(part).value_or("0") +
+            read.text(run_of_each).value_or("");
     if (is_torchrun && w.job.starts_with(own_job)) w.launcher = "sluice run --processes";
     w.store_is_there = read.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
     check(w, l);

@@ -24,6 +24,8 @@ struct World {
 
 // How TORCHELASTIC_RUN_ID begins for those that `sluice run --processes` starts.
 inline constexpr const char* own_job = "sluice-";
+// The variable that tells the runs of one launch apart (--each): "/fold=0".
+inline constexpr const char* run_of_each = "SLUICE_RUN_OF_EACH";
 
 // nullptr for a variable that is not set.
 using Environment = std::function<const char*(const char*)>;

@@ -103,7 +103,7 @@ StepCosts StepCosts::of(const Plan& plan, const Json& profile, Threads threads) 
   const Json step = profile.value("step", Json::object());
   const double steps = step.value("steps", 0.0);
   if (stream < 0 || items <= 0 || steps <= 0) return c;
-  double region = 0, cores = 0;
+  double region = 0, cores = 0, updaters = 0;
   const NodeFigures* slow = nullptr;
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     const NodeFigures& n = figures.nodes[i];
@@ -115,13 +115,15 @@ StepCosts StepCosts::of(const Plan& plan, const Json& profile, Threads threads) 
     region += n.busy_s;
     cores += n.busy_s * n.cpu;
     c.on_device |= n.host_s > 0;
-    if (plan.nodes[i].spec->access != Access::update && (!slow || n.busy_s > slow->busy_s))
-      slow = &n;
+    const bool updates = plan.nodes[i].spec->access == Access::update;
+    updaters += updates && plan.nodes[i].spec->follows_param.empty();
+    if (!updates && (!slow || n.busy_s > slow->busy_s)) slow = &n;
   }
   const double besides = 1e-3 * (step.value("update_ms", 0.0) + step.value("sum_ms", 0.0) +
                                  step.value("header_ms", 0.0));
   c.item_s = std::max(0.0, region - besides) / items;
-  c.update_s = 1e-3 * step.value("update_ms", 0.0) / steps;
+  // Each updater counts its steps.
+  c.update_s = 1e-3 * step.value("update_ms", 0.0) * std::max(1.0, updaters) / steps;
   c.step_cores = c.on_device ? 0 : threads.step;
   // A normal distribution has a twentieth above 1.645 standard deviations.
   if (slow && slow->p50_ms > 0)

@@ -350,11 +350,20 @@ void Scheduler::close() {
 }
 
 void Scheduler::watch() {
+  if (options_.watchdog_s <= 0) return;
+  const auto between_questions = std::chrono::duration<double>(options_.watchdog_s / 8);
   Standstill standstill;
+  std::uint64_t elsewhere = 0;
+  auto asked = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   while (!finish_.wait_for(lock, std::chrono::milliseconds(20), [this] { return finished_; })) {
-    if (options_.watchdog_s <= 0 || !standstill.longer_than(options_.watchdog_s, progress_))
-      continue;
+    if (const auto now = std::chrono::steady_clock::now(); now - asked >= between_questions) {
+      lock.unlock();
+      elsewhere = events_.progress_elsewhere(progress_);
+      asked = now;
+      lock.lock();
+    }
+    if (!standstill.longer_than(options_.watchdog_s, progress_ + elsewhere)) continue;
     lock.unlock();
     std::ostringstream report;
     report << "no firing ended for " << options_.watchdog_s << " s\n" << stall_report();

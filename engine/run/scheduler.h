@@ -90,6 +90,12 @@ struct RunEvents {
   // up to `at`, and get no other one before this returns.
   virtual void paused(const Resume& at) { (void)at; }
   virtual void quarantined(const Quarantined&) {}
+  // How far the run's other processes have come, told how far this one has: where it waits for them
+  // they are what moves. Asked a few times within the watchdog's time, on its thread.
+  virtual std::uint64_t progress_elsewhere(std::uint64_t here) {
+    (void)here;
+    return 0;
+  }
   // No progress for the watchdog's time; the run cannot be unwound, so the process should end.
   virtual void stalled(const std::string& report) { (void)report; }
 };

@@ -92,8 +92,12 @@ Outcome Session::run() {
       ranks_->world.rank == 0)
     warn("no step was taken: no batch reached nodes." +
          plan_->nodes[static_cast<std::size_t>(plan_->turns->updaters.front())].path());
-  const bool saves = plan_->turns && (outcome.status == Outcome::Status::done ||
-                                      outcome.status == Outcome::Status::cut);
+  const auto saving = [&] {
+    return plan_->turns &&
+           (outcome.status == Outcome::Status::done || outcome.status == Outcome::Status::cut);
+  };
+  if (saving()) compare_weights(outcome);
+  const bool saves = saving();
   if (saves) bring_state();
   if (saves && folder_) try_save("last", outcome.position, Keeps::all);
   if (folder_) end_folder(outcome);
@@ -163,6 +167,10 @@ void Session::write_end(const Outcome& outcome) {
                          {"epochs", s["epochs"]},
                          {"steps", s["steps"]},
                          {"wall_s", s["wall_s"]}});
+  if (outcome.status == Outcome::Status::failed && !ranks_->alone()) try {
+      take_quarantine_lines();
+    } catch (const Error&) {  // the launcher that keeps them is gone too
+    }
 }
 
 // Sharded steps end alike on all ranks, so the wish to stop goes into the next one's header.
@@ -193,6 +201,16 @@ void Session::note_other_wish() {
   const bool knows = ranks_->wish || (options_.signal && options_.signal() != 0);
   if (ranks_->world.rank > 0 || knows || options_.seconds > 0) return;
   if (!other_wish_is_told_.exchange(true)) tell("stopping: another process was asked to end");
+}
+
+// Of ranks that differ the first one's weights are no better than the others'.
+void Session::compare_weights(Outcome& outcome) {
+  if (!ranks_->alone()) try {
+      require_same_weights(*ranks_, weights_sha256(weights()));
+    } catch (const Error& e) {
+      outcome.status = Outcome::Status::failed;
+      outcome.failure = {.exit = e.exit, .message = e.what()};
+    }
 }
 
 // After the run: what each rank counted, and what rank 0 alone keeps.
@@ -347,7 +365,7 @@ bool Session::between(const Turn& ended, std::size_t position) {
   const auto sequence = plan_->sequence();
   const bool epoch_over =
       position >= sequence.size() || sequence[position].train_epoch != ended.train_epoch;
-  const bool wished = ends_by_agreement() && any_wish(*ranks_);
+  const bool wished = ends_by_agreement() && (any_wish(*ranks_) || ranks_->has_all_steps());
   if (wished) note_other_wish();
   judge_bad_of_all(ended);
   const Resume here{position, 0};
@@ -442,6 +460,11 @@ void Session::bring_state() {
   for (const auto& bring : ranks_->before_save) bring();
 }
 
+// Line by line, so that none is lost with its process.
+static std::string quarantine_line_name(int rank, std::size_t number) {
+  return "quarantine/" + std::to_string(rank) + "/" + std::to_string(number);
+}
+
 void Session::quarantined(const Quarantined& q) {
   {
     std::lock_guard lock(mutex_);
@@ -451,8 +474,40 @@ void Session::quarantined(const Quarantined& q) {
   const Json line = {
       {"node", q.node}, {"sample", q.sample}, {"stamp", q.stamp.str()}, {"message", q.message}};
   if (folder_) return folder_->quarantine_line(line);
-  std::lock_guard lock(mutex_);
-  if (ranks_->world.rank > 0) quarantine_.push_back(line);
+  if (ranks_->world.rank == 0) return;
+  std::unique_lock lock(mutex_);
+  const std::size_t number = quarantine_told_++;
+  lock.unlock();
+  ranks_->wire->put(quarantine_line_name(ranks_->world.rank, number), line.dump());
+}
+
+// On rank 0: what the others have told, also where they are gone.
+void Session::take_quarantine_lines() {
+  quarantine_read_.resize(static_cast<std::size_t>(ranks_->world.size));
+  for (int r = 1; r < ranks_->world.size; ++r)
+    for (std::size_t& next = quarantine_read_[static_cast<std::size_t>(r)];; ++next) {
+      const std::string name = quarantine_line_name(r, next);
+      if (!ranks_->wire->has(name)) break;
+      {
+        std::lock_guard lock(mutex_);
+        ++bad_;
+      }
+      if (folder_) folder_->quarantine_line(Json::parse(ranks_->wire->get(name)));
+      ranks_->wire->remove(name);
+    }
+}
+
+std::uint64_t Session::progress_elsewhere(std::uint64_t here) try {
+  if (ranks_->alone()) return 0;
+  const auto name = [](int rank) { return "progress/" + std::to_string(rank); };
+  Wire& wire = *ranks_->wire;
+  wire.put(name(ranks_->world.rank), std::to_string(here));
+  std::uint64_t all = 0;
+  for (int r = 0; r < ranks_->world.size; ++r)
+    if (r != ranks_->world.rank && wire.has(name(r))) all += std::stoull(wire.get(name(r)));
+  return all;
+} catch (const Error&) {  // of a process that is gone the wire's own threads tell
+  return 0;
 }
 
 // The stuck body cannot be unwound: say who waits for what and end the process.

@@ -116,6 +116,7 @@ class Session final : public RunEvents {
   bool between(const Turn& ended, std::size_t position) override;
   void paused(const Resume& at) override;
   void quarantined(const Quarantined& what) override;
+  std::uint64_t progress_elsewhere(std::uint64_t here) override;
   void stalled(const std::string& report) override;
 
  private:
@@ -129,6 +130,8 @@ class Session final : public RunEvents {
   void lost(const std::string& who);
   [[noreturn]] void end_at_once(const Outcome& outcome, Exit exit);
   void gather_ends(Outcome& outcome);
+  void compare_weights(Outcome& outcome);
+  void take_quarantine_lines();
   void claim_folder();
   void read_checkpoint();
   void compare(const RunId& before);
@@ -200,9 +203,10 @@ class Session final : public RunEvents {
   std::vector<Quarantined> bad_elsewhere_;  // rank 0: what the others' lists had at the last save
   std::optional<Checkpoint> checkpoint_;    // to go on from, until that is done
   std::filesystem::path checkpoint_path_;
-  std::map<std::string, Cause> not_saved_;  // why the last checkpoint, or the best one, was not
-  Json files_;                              // of the sources of training, as the run began
-  std::vector<Json> of_others_;             // rank 0: what the others counted; after the run
+  std::map<std::string, Cause> not_saved_;    // why the last checkpoint, or the best one, was not
+  Json files_;                                // of the sources of training, as the run began
+  std::vector<std::size_t> quarantine_read_;  // rank 0: how many lines of the others are kept
+  std::vector<Json> of_others_;               // rank 0: what the others counted; after the run
   int ended_by_ = 0;
   std::uint64_t unions_ = 0;  // how often ranks have told each other what to save
   std::string united_;        // what this rank has told last
@@ -220,7 +224,7 @@ class Session final : public RunEvents {
   std::map<std::uint32_t, std::uint64_t> steps_at_end_;  // of training epochs
   std::string last_metric_;
   std::optional<double> last_loss_;
-  std::vector<Json> quarantine_;  // of a rank that keeps no folder
+  std::size_t quarantine_told_ = 0;  // lines of a rank that keeps no folder
   std::uint64_t steps_ = 0, bad_ = 0;
   std::uint64_t last_step_ = 0;                     // a cut comes after it; 0: none asked for
   std::chrono::steady_clock::time_point saved_at_;  // or begun

@@ -360,12 +360,6 @@ void Session::unite_states(const std::vector<int>& kept, const std::string& when
       if (!state.tensors.empty()) put_state(n.path(), std::move(state), all.tensors, all.values);
     }
     all.tensors[saved_quarantined] = packed_json(json_of(scheduler_->quarantined()));
-    std::vector<Json> lines;
-    {
-      std::lock_guard lock(mutex_);
-      lines.swap(quarantine_);
-    }
-    all.tensors["lines"] = packed_json(lines);
     wire.put(name(rank), packed_state(all));
     const std::string before = std::exchange(united_, name(rank));
     if (!before.empty() && when != at_end) wire.remove(before);  // rank 0 has read it
@@ -380,14 +374,8 @@ void Session::unite_states(const std::vector<int>& kept, const std::string& when
         nodes_[static_cast<std::size_t>(i)]->merge(state_of(path, all.tensors, all.values));
     add_quarantined(bad_elsewhere_,
                     quarantined_from(unpacked_json(all.tensors.at(saved_quarantined))));
-    for (const Json& line : unpacked_json(all.tensors.at("lines"))) {
-      {
-        std::lock_guard lock(mutex_);
-        ++bad_;
-      }
-      if (folder_) folder_->quarantine_line(line);
-    }
   }
+  take_quarantine_lines();
 }
 
 void Session::save(const std::string& name, const Resume& position, Keeps which) {

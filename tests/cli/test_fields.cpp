@@ -362,8 +362,9 @@ TEST_CASE("a list with one entry an axis is of the image's axes, in every node t
         R"("rotate", "angle")", R"("gaussian_smooth", "keys": "image", "sigma")",
         R"("gaussian_sharpen", "keys": "image", "sigma2")", R"("median_smooth", "radius")",
         R"("spatial_crop_foreground", "spatial_size")", R"("crop_foreground", "k_divisible")",
-        R"("crop_foreground", "margin")", R"("grid_patch", "patch_size": 4, "overlap")",
-        R"("distance_transform_edt", "sampling")", R"("rand_grid_distortion", "num_cells")",
+        R"("crop_foreground", "margin")",
+        R"("distance_transform_edt", "keys": "image", "sampling")",
+        R"("rand_grid_distortion", "num_cells")",
         R"("rand_coarse_dropout", "holes": 1, "spatial_size")"}) {
     CAPTURE(std::string(node));
     const auto with = [&](const char* value) {

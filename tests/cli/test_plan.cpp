@@ -38,6 +38,14 @@ TEST_CASE("plan says from a run's profile what more processes would take") {
   CHECK(rows[2].at("steps_an_epoch") == 3);
   CHECK(contains(rows[3].at("refused"), "has 4 items"));
 
+  // One process divides nothing, so what keeps a batch from being divided is no matter.
+  const auto one = t.plan(
+      "g.json --profile r --ranks 1,2 --step-threads 1 --set +nodes.batch.drop_last=true --json");
+  REQUIRE_MESSAGE(one.code == 0, one.err);
+  const json of_one = json::parse(one.out).at("rows");
+  CHECK_FALSE(of_one[0].contains("refused"));
+  CHECK(contains(of_one[1].at("refused"), "drops an epoch's last batch"));
+
   const auto table = t.plan("g.json --profile r --ranks 2 --step-threads 1");
   CHECK(table.code == 0);
   CHECK_MESSAGE(contains(table.out, "efficiency  step of one rank / (W x step)"), table.out);

@@ -463,6 +463,58 @@ TEST_CASE("--steps ends a run in shards behind that step, in one process and in 
     }
 }
 
+TEST_CASE("two gates side by side have no step behind both, so --steps ends them behind an epoch") {
+  json g = sharded_graph();
+  json& nodes = g["nodes"];
+  g["models"]["net2"] = g["models"]["net"];
+  for (const char* name : {"fwd", "loss", "step"}) nodes[std::string(name) + "2"] = nodes[name];
+  nodes["fwd2"]["net"] = nodes["step2"]["net"] = "net2";
+  nodes["loss2"]["in"] = "fwd2";
+  nodes["step2"]["in"] = "loss2";
+  const Sharded t(g);
+  for (const std::string processes : {"1", "2", "3"}) {
+    const auto run = t.run("--steps 1 --processes " + processes + " --out r" + processes);
+    REQUIRE_MESSAGE(run.code == 0, run.err);
+    CHECK(t.json_of("r" + processes + "/summary.json").at("steps") == 6);
+    CHECK(t.weights("r" + processes) == t.weights("r1"));
+  }
+}
+
+TEST_CASE("a process that waits for one that works does not stand still") {
+  json g = sharded_graph();
+  g["run"]["watchdog_s"] = 1;
+  g["run"]["epochs"] = 1;
+  g["nodes"]["val"]["num_samples"] = 150;
+  g["nodes"]["val"]["spatial_size"] = {48, 48, 48};
+  g["nodes"]["kept"] = {{"type", "digest"}, {"in", "infer"}};  // the first process's alone
+  const Sharded t(g);
+  const auto two = t.run("--no-out --processes 2");
+  CHECK_MESSAGE(two.code == 0, two.err);
+}
+
+TEST_CASE("a running mean goes on in every process, so that all judge alike by it") {
+  json g = sharded_graph();
+  json& nodes = g["nodes"];
+  nodes["vb"] = {{"type", "batch"}, {"in", "val"}, {"size", 1}};
+  nodes["vm"] = {{"type", "model"}, {"in", "vb"}, {"net", "net"}};
+  nodes["pd"] = {{"type", "patch_dice"}, {"in", "vm"}};
+  nodes["step"].update({{"lr", 0.002},
+                        {"lr_schedule", "reduce_on_plateau"},
+                        {"metric", "pd.ema"},
+                        {"mode", "max"},
+                        {"patience", 0},
+                        {"threshold", 0.12},
+                        {"threshold_mode", "abs"}});
+  nodes["train"]["num_samples"] = 25;
+  const Sharded t(g);
+  REQUIRE(t.run("--set run.epochs=8 --out one").code == 0);
+  REQUIRE(t.run("--out r --processes 2").code == 0);
+  const auto more =
+      shell::run(t.in_folder + "$SLUICE run --quiet --resume r --set run.epochs=8 --processes 2");
+  CHECK_MESSAGE(more.code == 0, more.err);
+  CHECK(t.weights("r") == t.weights("one"));
+}
+
 TEST_CASE("several processes cannot stop by a metric that the first of them alone computes") {
   json g = sharded_graph();
   json& nodes = g["nodes"];
@@ -532,12 +584,26 @@ TEST_CASE("a stream that shards cannot divide is refused with what stands in the
         n["again"] = {{"type", "model"}, {"in", "step"}, {"net", "net"}};
       },
       "\"again\" reads network \"net\" behind \"step\"");
+  all(
+      [](json& n) {
+        n["rep"] = {{"type", "repeat_sample"}, {"in", "batch"}, {"times", 2}};
+        n["fwd"]["in"] = "rep";
+      },
+      "\"rep\" makes several of each shard in front of \"step\"");
   const auto warned = [&](const std::function<void(json&)>& change, const std::string& code) {
     const std::string text = said(change);
     CHECK_MESSAGE(contains(text, code), text);
     CHECK_FALSE(contains(text, "error["));
   };
   warned([](json& n) { n["loss"]["batch"] = true; }, "SL0452");
+  warned([](json& n) { n["loss"]["reduction"] = "sum"; }, "SL0452");
+  warned([](json& n) { n["loss"]["weight"] = {0.5, 2}; }, "SL0452");
+  warned(
+      [](json& n) {
+        n["mix"] = {{"type", "mix_up"}, {"in", "batch"}, {"keys", "image"}};
+        n["fwd"]["in"] = "mix";
+      },
+      "SL0452");
   warned(
       [](json& n) {
         n["m"] = {{"type", "running_mean"}, {"in", "loss"}, {"key", "loss"}};
@@ -865,6 +931,13 @@ TEST_CASE("a run that is gone on with knows what each process found bad") {
   CHECK_MESSAGE(contains(more.err, "more than the 3 allowed"), more.err);
   const auto all = t.run("--set +run.max_bad=4 --resume s --processes 2");
   CHECK_MESSAGE(all.code == 0, all.err);
+}
+
+TEST_CASE("what each process found bad is told also where the run fails") {
+  const WithImages t;
+  t.damage("cdeh");  // all are rank 1's
+  REQUIRE(t.run("--set +run.max_bad=3 --processes 2 --out r").code == 3);
+  CHECK(occurrences(t.folder.read("r/quarantine.jsonl"), "\n") == 4);
 }
 
 TEST_CASE("a budget of bad samples is of all processes together") {

@@ -337,6 +337,15 @@ TEST_CASE("a process finds its place in the variables of its launcher") {
   CHECK(torchrun.store_is_there);
   CHECK(!torchrun.listening);
 
+  auto variables = std::map<std::string, std::string>{{"RANK", "0"},
+                                                      {"WORLD_SIZE", "2"},
+                                                      {"MASTER_ADDR", "node-a"},
+                                                      {"MASTER_PORT", "29400"},
+                                                      {"TORCHELASTIC_RUN_ID", "x"}};
+  const World first = world_of(variables);
+  variables[run_of_each] = "/fold=1";  // another run of the same launch has keys of its own
+  CHECK(world_of(variables).job == first.job + "/fold=1");
+
   const World mpi = world_of({{"OMPI_COMM_WORLD_RANK", "1"},
                               {"OMPI_COMM_WORLD_SIZE", "2"},
                               {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},

@@ -18,6 +18,7 @@
 
 #include "engine/base/machine.h"
 #include "engine/base/message.h"
+#include "engine/group/world.h"
 #include "tools/cli/cli.h"
 #include "tools/runs/files.h"
 
@@ -74,13 +75,14 @@ int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 +
 
 // In a process group of its own, so that a terminal's Ctrl-C comes by way of this process, once.
 // With --json its document is a part of this process's.
-pid_t begin(const Options& options) {
+pid_t begin(const Options& options, const std::string& name) {
   const pid_t child = fork();
   if (child < 0) throw Error(Exit::memory, std::string("no process: ") + std::strerror(errno));
   if (child > 0) return child;
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (options.json) dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+  setenv(run_of_each, ("/" + name).c_str(), 1);
   int result = 0;
   try {
     result = flushed(start("run", options));
@@ -206,7 +208,7 @@ int run_each(const Options& given, const std::atomic<int>& signal) {
       one.out = (fs::path(given.out) / each.folder(value)).string();
       share_cores(one, given.at_once);
       tell(each.path + "=" + value + " in " + one.out);
-      under_way[begin(one)] = next++;
+      under_way[begin(one, each.folder(value))] = next++;
       continue;
     }
     int status = 0;

@@ -137,6 +137,18 @@ StepCosts costs_of(const Plan& plan, const Json& profile, const Threads& threads
 
 // ---- the answer ---------------------------------------------------------------------------------
 
+// Items of the source in a batch of one process, which need not be divisible.
+std::int64_t items_of_batch(const Plan& plan, int stream) {
+  std::int64_t children = 1;
+  for (const int i : plan.order) {
+    const PlanNode& n = plan.nodes[static_cast<std::size_t>(i)];
+    if (n.stream != stream) continue;
+    if (n.spec->arity == Arity::expand) children *= std::max(n.count, 1);
+    if (n.spec->arity == Arity::gather) return std::max<std::int64_t>(1, n.count / children);
+  }
+  return 1;
+}
+
 // How the batch would be divided: what a run of so many processes itself would refuse is said.
 std::optional<Training> training_on(int ranks, const Graph& graph, const Figures& figures,
                                     std::string& refused) {
@@ -146,7 +158,7 @@ std::optional<Training> training_on(int ranks, const Graph& graph, const Figures
     return std::nullopt;
   }
   Diagnostics problems;
-  const auto plan = make_plan(graph, {.processes = std::max(ranks, 2)}, problems);
+  const auto plan = make_plan(graph, {.processes = ranks}, problems);
   if (!plan) {
     for (const Diagnostic& d : problems.all())
       if (d.severity == Severity::error && refused.empty()) refused = d.message;
@@ -155,7 +167,7 @@ std::optional<Training> training_on(int ranks, const Graph& graph, const Figures
   const auto stream = static_cast<std::size_t>(pace_stream(*plan));
   const Division& division = plan->streams[stream].division;
   Training t;
-  t.items = division.items;
+  t.items = division.items > 0 ? division.items : items_of_batch(*plan, pace_stream(*plan));
   t.shards = shards.value_or(ranks);
   const auto source = static_cast<std::size_t>(plan->streams[stream].source);
   if (source < figures.nodes.size())

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "engine/base/counted.h"
 #include "engine/base/error.h"
 #include "engine/cache/cache_folder.h"
 #include "engine/graph/graph_text.h"
@@ -15,6 +16,7 @@
 #include "engine/graph/override.h"
 #include "engine/judge/forecast.h"
 #include "engine/judge/verdict.h"
+#include "engine/session/ranks.h"
 #include "engine/state/tensor_device.h"
 #include "tools/runtime/new/survey.h"
 #include "tools/runtime/run/supervise.h"
@@ -401,6 +403,10 @@ class Adviser {
 }  // namespace
 
 int advise_command(const AdviceOptions& options) {
+  if (!this_world().alone())
+    throw Error(Exit::usage, "advise measures one process after the other by itself, but " +
+                                 this_world().launcher + " has started " +
+                                 counted(this_world().size, "process", "processes"));
   if (!options.write.empty() && fs::exists(options.write))
     throw Error(Exit::usage,
                 options.write + " is there already and stays as it is; name another file");
