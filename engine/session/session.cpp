@@ -365,8 +365,9 @@ bool Session::between(const Turn& ended, std::size_t position) {
   const auto sequence = plan_->sequence();
   const bool epoch_over =
       position >= sequence.size() || sequence[position].train_epoch != ended.train_epoch;
-  const bool wished = ends_by_agreement() && (any_wish(*ranks_) || ranks_->has_all_steps());
-  if (wished) note_other_wish();
+  const bool others = ends_by_agreement() && any_wish(*ranks_);
+  if (others) note_other_wish();
+  const bool wished = others || (ends_by_agreement() && ranks_->has_all_steps());
   judge_bad_of_all(ended);
   const Resume here{position, 0};
   const auto save_in_time = [&] {

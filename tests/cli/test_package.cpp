@@ -299,6 +299,29 @@ TEST_CASE("images and labels may have any names in a package") {
   CHECK(made.at("nodes").at("infer").at("key") == "x");
 }
 
+TEST_CASE("a package has what stands in front of each load_image, and its lists' defaults") {
+  const Packaged p;
+  json g = json::parse(p.folder.read("run/graph.json"));
+  json& nodes = g["nodes"];
+  nodes["vload"]["keys"] = {"image"};
+  nodes["scale"] = {{"type", "scale_intensity"}, {"in", "vload"}, {"keys", {"image"}}};
+  nodes["labels"] = {{"type", "load_image"}, {"in", "scale"}, {"keys", {"label"}}};
+  // By default the first key is resampled linearly, the second by its nearest voxel.
+  nodes["grid"] = {
+      {"type", "spacing"}, {"in", "labels"}, {"keys", {"label", "image"}}, {"pixdim", 1}};
+  nodes["vras"]["in"] = "grid";
+  fs::create_directories(p.at("two"));
+  REQUIRE(p.sh("cp -r run/. two/").code == 0);
+  p.folder.write("two/graph.json", g.dump());
+  const auto r = p.sh("$SLUICE export two --package q");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  const json made = json::parse(p.folder.read("q/graph.json"), nullptr, true, true).at("nodes");
+  CHECK(made.at("load").at("keys") == json{"image"});
+  CHECK(made.contains("scale_intensity"));
+  CHECK(made.at("spacing").at("keys") == json{"image"});
+  CHECK(made.at("spacing").at("mode") == json{"nearest"});
+}
+
 TEST_CASE("a mean teacher, which validation reads, is what a prediction is made with") {
   const Packaged p;
   json g = json::parse(packaged_training);

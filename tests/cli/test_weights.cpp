@@ -79,6 +79,31 @@ TEST_CASE("weights of a run are called by its network's name, and need no prefix
   CHECK(begin_with("empty", "").code == 0);
 }
 
+TEST_CASE("weights that have more than the network are told, since they may be another one's") {
+  const TinyTraining t;
+  REQUIRE(t.run("--out a --set run.epochs=1").code == 0);
+  const auto r =
+      shell::run(t.in_folder + "cp a/checkpoints/last/model.safetensors whole.safetensors\n" +
+                 SLUICE_PYTHON R"( - <<'E'
+import json, struct
+data = open("whole.safetensors", "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+head, body = json.loads(data[8:8 + n]), data[8 + n:]
+head["net.model.9.weight"] = {"dtype": "F32", "shape": [2], "data_offsets": [len(body), len(body) + 8]}
+text = json.dumps(head).encode()
+text += b" " * (-len(text) % 8)
+open("more.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body + struct.pack("<2f", 1, 2))
+E
+for file in whole more; do
+  $SLUICE run g.json --no-out --steps 1 --set +models.net.weights=$file.safetensors 2> $file.txt
+done)");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  CHECK(contains(t.folder.read("more.txt"),
+                 "note: more.safetensors has what network \"net\" has no place for, so it may be "
+                 "another network's: \"net.model.9.weight\""));
+  CHECK_FALSE(contains(t.folder.read("whole.txt"), "no place for"));
+}
+
 TEST_CASE("partial weights are taken where they fit, and the rest is named") {
   const Begun b;
   const auto r = b.run(

@@ -252,6 +252,11 @@ TEST_CASE("file_patterns puts together what the stars stand for, and says what i
   std::filesystem::remove(folder / "d/t1.nii");
   folder.write_text("e/seg.nii", "x");
   CHECK(contains(why(patterns), "nothing matches the other patterns for \"e\""));
+  // Either ending of NIfTI, which is no part of the name.
+  for (const char* name : {"n/x_t1.nii", "n/x_b.nii.gz", "n/y_t1.nii.gz", "n/y_b.nii.gz"})
+    folder.write_text(name, "x");
+  CHECK(names(list({{"t1", "n/*_t1.nii*"}, {"b", "n/*_b.nii*"}})) ==
+        std::vector<std::string>{"x", "y"});
 }
 
 TEST_CASE("file_patterns goes through links to folders, and sees nothing that is hidden") {
