@@ -278,8 +278,7 @@ TEST_CASE("a signal announces a checkpoint where the run writes one, and nowhere
 TEST_CASE("the summary's small numbers are not zeros") {
   const TinyTraining t;
   const auto r = shell::run(t.in_folder + "$SLUICE run g.json --no-out --set nodes.step.lr=2e-6");
-  CHECK(r.out.find("  step.lr                      2e-06\n") !=
-        std::string::npos);
+  CHECK(r.out.find("  step.lr                      2e-06\n") != std::string::npos);
 }
 
 TEST_CASE("a training without a step says so, and keeps it in the summary") {
