@@ -479,7 +479,10 @@ void Session::quarantined(const Quarantined& q) {
   std::unique_lock lock(mutex_);
   const std::size_t number = quarantine_told_++;
   lock.unlock();
-  ranks_->wire->put(quarantine_line_name(ranks_->world.rank, number), line.dump());
+  try {
+    ranks_->wire->put(quarantine_line_name(ranks_->world.rank, number), line.dump());
+  } catch (const Error&) {  // of a process that is gone the wire's own threads tell
+  }
 }
 
 // On rank 0: what the others have told, also where they are gone.
