@@ -189,6 +189,8 @@ template <class T>
 struct RegisterNetwork {
   explicit RegisterNetwork(const char* file = __builtin_FILE()) {
     Spec spec = T::spec();
+    const decltype(T::p) made{};
+    spec.defaults_from(&made);
     if constexpr (requires { T::least_axes; }) {
       ParamSpec& axes = declared(spec, "spatial_dims");
       axes.min = T::least_axes;

@@ -222,6 +222,8 @@ TEST_CASE("the defaults of a node's own parameters are those that its documents 
   CHECK(types.find("tre_metric")->find_param("keys")->fallback ==
         Json::array({"warped_points", "moving_points"}));
   CHECK(types.find("variance_metric")->find_param("key")->fallback == "pred");
+  CHECK(types.find("residual_encoder_unet")->find_param("n_conv_per_stage_decoder")->fallback ==
+        Json::array({1}));
   for (const char* type : {"hover_net", "torchvision_features", "lenet"})
     CHECK(types.find(type)->find_param("in_channels")->fallback == 3);
 }

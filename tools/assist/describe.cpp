@@ -91,7 +91,6 @@ std::vector<std::string> line(const FieldRule& r) {
     case Act::stays:
       return {"reads", what, "on the host, wherever it works"};
     case Act::couples:
-      return {"couples", "samples", "of a batch with each other" + condition(r)};
     case Act::per_axis:
     case Act::axis_count:
     case Act::axes:
