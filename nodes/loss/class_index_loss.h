@@ -24,6 +24,8 @@ Spec& add_class_index_loss(Spec& s, const char* pred, const char* label) {
       .when("reduction", "sum")
       .couples()
       .when("weight")
+      .couples()
+      .unless("ignore_index", -100)
       .takes("@label_key", Form::any, 0);
 }
 

@@ -18,7 +18,8 @@ struct DiceCeLoss final : TermLoss<DiceCeParams> {
         .range(0, 1);
     add_ignore_index(s);
     add_dice_term(s, &Params::dice);
-    add_class_weight(s).couples().when("weight");  // the cross entropy's mean is a weighted one
+    // The cross entropy's mean is a weighted one, over the voxels that count.
+    add_class_weight(s).couples().when("weight").couples().when("ignore_index");
     add_factor(s, "lambda_dice", &Params::lambda_dice, "Factor of the Dice term.");
     return add_factor(s, "lambda_ce", &Params::lambda_ce, "Factor of the cross entropy.");
   }

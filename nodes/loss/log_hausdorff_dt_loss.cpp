@@ -5,7 +5,10 @@ namespace sluice {
 namespace {
 
 struct LogHausdorffDtLoss final : HausdorffLoss {
-  static Spec spec() { return made("log_hausdorff_dt_loss", "log(1 + hausdorff_dt_loss)."); }
+  static Spec spec() {
+    Spec s = made("log_hausdorff_dt_loss", "log(1 + hausdorff_dt_loss).");
+    return s.couples();  // of a mean over samples
+  }
   at::Tensor of(const Target& t) const override { return (hausdorff(t, p.alpha) + 1).log(); }
 };
 

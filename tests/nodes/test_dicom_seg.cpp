@@ -89,18 +89,6 @@ TEST_CASE("save_dicom_seg writes a frame for each label and slice that it lies i
     CHECK_MESSAGE(contains(text, part), part);
 }
 
-TEST_CASE("save_dicom_seg writes names in any language, and says in which characters they are") {
-  const dicom_series::Series series;
-  const TemporaryFolder out;
-  Json named = codes;
-  named[0]["segment_label"] = "Läsion 病変";
-  const fs::path file =
-      save(labels_on(series.folder / "s", two_labels()), out.path, {{"labels", named}});
-  const Bytes bytes = bytes_of(file);
-  const std::string text(bytes.begin(), bytes.end());
-  for (const char* part : {"ISO_IR 192", "Läsion 病変"}) CHECK_MESSAGE(contains(text, part), part);
-}
-
 TEST_CASE("save_dicom_seg gives a label that no voxel has an empty frame, and says it of all") {
   const dicom_series::Series series;
   const TemporaryFolder out;

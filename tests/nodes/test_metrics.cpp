@@ -395,7 +395,7 @@ TEST_CASE("a prediction whose channels are regions is 0 or 1, or refused") {
     regions.fire({pair_of({hot, hot}, 0, 3)});
     CHECK_FALSE(regions.flush().empty());
     CHECK_THROWS_WITH_AS(logits.fire({pair_of({hot - 0.25, hot}, 0, 3)}),
-                         doctest::Contains("the prediction has the value -0.25"), DataError);
+                         doctest::Contains("the prediction has the value 0.75"), DataError);
   }
 }
 
@@ -410,7 +410,8 @@ TEST_CASE("scores that are NaN are refused wherever they would be put in order o
                          doctest::Contains("has scores that are NaN"), DataError);
   }
   Driver calibration("calibration_error_metric");
-  const at::Tensor prob = at::full({1, 1, 2, 2}, 0.5).index_fill(3, at::tensor({1}), NAN);
+  const at::Tensor prob =
+      at::full({1, 1, 2, 2}, 0.5).index_fill(3, at::tensor({1}, at::kLong), NAN);
   CHECK_THROWS_WITH_AS(calibration.fire({pair_of({prob, at::ones({1, 1, 2, 2})}, 0, 1)}),
                        doctest::Contains("has scores that are NaN"), DataError);
 }

@@ -168,10 +168,6 @@ class Segmentation {
     DcmFileFormat first;
     require(first.loadFile(slices_[0].file.c_str(), EXS_Unknown, EGL_noChange, 4096),
             slices_[0].file);
-    // Labels are UTF-8, so the file is; the series' names are brought to it.
-    is_utf8_ = first.convertToUTF8().good();
-    if (is_utf8_)
-      require(document_->getSOPCommon().setSpecificCharacterSet("ISO_IR 192"), "characters");
     require(document_->importFromSourceImage(*first.getDataset()), slices_[0].file);
     auto& series = document_->getSeries();
     require(series.setSeriesDescription(given.at("series_description").get<std::string>().c_str()),
@@ -185,17 +181,11 @@ class Segmentation {
     const OFString algorithm = given.at("algorithm_name").get<std::string>().c_str();
     for (const Json& label : given.at("segments")) {
       const std::string name = label.at("segment_label");
-      // What is beyond ASCII dcmseg takes unlooked at alone.
-      const bool is_ascii =
-          std::ranges::all_of(name, [](char c) { return static_cast<unsigned char>(c) < 128; });
-      const bool unchecked = is_utf8_ && !is_ascii && name.find('\\') == name.npos;
       DcmSegment* segment = nullptr;
-      require(DcmSegment::create(segment, unchecked ? "label" : name.c_str(),
-                                 code(label.at("segmented_property_category")),
-                                 code(label.at("segmented_property_type")),
-                                 DcmSegTypes::SAT_AUTOMATIC, algorithm),
+      require(DcmSegment::create(
+                  segment, name.c_str(), code(label.at("segmented_property_category")),
+                  code(label.at("segmented_property_type")), DcmSegTypes::SAT_AUTOMATIC, algorithm),
               "segment " + name);
-      if (unchecked) require(segment->setSegmentLabel(name.c_str(), OFFalse), "segment " + name);
       Uint16 number = 0;
       require(document_->addSegment(segment, number), "segment " + name);
       segments_ = number;
@@ -265,7 +255,6 @@ class Segmentation {
   const std::vector<Slice>& slices_;
   const std::size_t rows_, columns_;
   std::size_t segments_ = 0;
-  bool is_utf8_ = false;
   std::vector<Source> sources_;
   std::unique_ptr<DcmSegmentation> document_;
 };
