@@ -270,7 +270,8 @@ TEST_CASE("images and labels may have any names in a package") {
     g["nodes"][both]["keys"] = {"ct", "organs"};
   for (const char* image : {"norm", "vnorm", "fwd"}) g["nodes"][image]["keys"] = "ct";
   g["nodes"]["infer"]["key"] = "ct";
-  for (const char* label : {"loss", "dice"}) g["nodes"][label]["label_key"] = "organs";
+  g["nodes"]["loss"]["label_key"] = "organs";
+  g["nodes"]["dice"]["keys"] = {"pred", "organs"};
   const auto same_segmentations = [&](const std::string& name) {
     p.folder.write(name + ".json", g.dump());
     const auto r =

@@ -167,7 +167,7 @@ std::optional<Training> training_on(int ranks, const Graph& graph, const Figures
   const auto stream = static_cast<std::size_t>(pace_stream(*plan));
   const Division& division = plan->streams[stream].division;
   Training t;
-  t.items = division.items > 0 ? division.items : items_of_batch(*plan, pace_stream(*plan));
+  t.items = division.by_place() ? division.items : items_of_batch(*plan, pace_stream(*plan));
   t.shards = shards.value_or(ranks);
   const auto source = static_cast<std::size_t>(plan->streams[stream].source);
   if (source < figures.nodes.size())
