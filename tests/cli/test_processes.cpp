@@ -936,7 +936,7 @@ TEST_CASE("a run that is gone on with knows what each process found bad") {
 TEST_CASE("what each process found bad is told also where the run fails") {
   const WithImages t;
   t.damage("cdeh");  // all are rank 1's
-  REQUIRE(t.run("--set +run.max_bad=3 --processes 2 --out r").code == 3);
+  REQUIRE(t.run("--set run.epochs=1 --set +run.max_bad=3 --processes 2 --out r").code == 3);
   CHECK(occurrences(t.folder.read("r/quarantine.jsonl"), "\n") == 4);
 }
 
