@@ -281,7 +281,9 @@ R"(The node exists and reports metrics, but none of this name. `sluice inspect T
   CodeText{"SL0450", "batches that run.shards does not divide",
 R"(Each training batch is computed in run.shards parts, and an item of the source belongs to one of
 them by its place in the epoch alone. So there is one batch between source and model, of a whole
-number of items, at least one a shard; and nothing between them mixes items of different shards.)"},
+number of items, at least one a shard; nothing between them mixes items of different shards, and
+nothing behind the batch makes several of one. Several processes take one network's step at a time,
+so two networks do not begin side by side, but one behind the other's updater.)"},
   CodeText{"SL0451", "run.shards without run.step_threads",
 R"(With run.shards given, the weights are the same to the bit for any number of processes. The threads
 that compute a shard are another matter: sums in a convolution are made in as many parts. By default

@@ -96,6 +96,16 @@ class Splits : PlanPass {
                     "the stream of \"" + path(stream.source) + "\" has " +
                         (c.gathers == 0 ? "no batch" : "several batches one after the other"),
                     "one \"batch\" in front of the model says what a step is made of");
+    // Of several processes each would take the two networks' steps in an order of its own, and wait
+    // in one for a process that waits in the other.
+    std::vector<int> begins;
+    for (int i = 0; i < size(); ++i)
+      if (node(i).gate && node(i).takes_turns && node(i).training) begins.push_back(i);
+    if (options_.processes > 1 && begins.size() > 1)
+      return refuse(
+          begins[1], "",
+          "\"" + path(begins[0]) + "\" and \"" + path(begins[1]) + "\" begin training side by side",
+          "put one network behind the other's updater, or train it as one process");
     PlanNode& batch = node(c.gather);
     const auto behind = downstream(c.gather);
     for (int u : plan_.turns->updaters)
