@@ -32,7 +32,7 @@ struct Transpose final : EachKey<Transpose> {
     const std::int64_t rank = std::ssize(*p.indices);
     std::set<std::int64_t> axes;
     for (const std::int64_t d : *p.indices) axes.insert(d < 0 ? d + rank : d);
-    if (std::ssize(axes) != rank || *axes.begin() != 0 || *axes.rbegin() != rank - 1)
+    if (rank == 0 || std::ssize(axes) != rank || *axes.begin() != 0 || *axes.rbegin() != rank - 1)
       throw Error(Exit::usage,
                   "indices " + list_text(*p.indices) + " do not name each axis once, from 0 on");
   }

@@ -367,6 +367,7 @@ TEST_CASE("settings that fit no sample are refused before the first one") {
       {"orientation", {{"axcodes", "RLS"}}},
       {"transpose", {{"indices", {0, 1, 1, 2}}}},
       {"transpose", {{"indices", {1, 2, 3, 4}}}},
+      {"transpose", {{"indices", Json::array()}}},
       {"rotate90", {{"spatial_axes", {0, 0}}}},
       {"rand_rotate90", {{"spatial_axes", {1, 1}}}},
       {"spatial_crop", {{"roi_start", {4, 4, 4}}, {"roi_end", {8, 4, 8}}}},
