@@ -36,7 +36,7 @@ class SurfaceMetric : public SegmentationMetric<P> {
   // `place`: which of the classes that count it is.
   virtual double measure(const at::Tensor& pred, const at::Tensor& truth,
                          const std::vector<double>& spacing, std::size_t place) const = 0;
-  // Whether the parameters are for so many classes; before any is measured.
+  // Whether the parameters are for so many classes.
   virtual void check(std::size_t classes) const { (void)classes; }
 
   Row row(const Case& c) const final {
@@ -47,12 +47,13 @@ class SurfaceMetric : public SegmentationMetric<P> {
       return c.counts.defined() ? is.logical_and(c.counts.to(is.device())) : is;
     };
     std::size_t next = 0;
-    check(this->by_class(c, [](const ClassOverlap&, std::int64_t) { return 0.0; }).values.size());
-    return this->by_class(c, [&](const ClassOverlap&, std::int64_t k) {
+    Row row = this->by_class(c, [&](const ClassOverlap&, std::int64_t k) {
       const std::size_t place = next++;
       if (p.ignore_index == k) return static_cast<double>(NAN);
       return measure(mask(classes, k), mask(c.truth, k), spacing(c), place);
     });
+    check(row.values.size());
+    return row;
   }
 
   kernels::SurfaceDistances distances(const at::Tensor& pred, const at::Tensor& truth,

@@ -33,6 +33,7 @@ struct SurfaceDiceMetric final : SurfaceMetric<SurfaceDiceParams> {
   }
   double measure(const at::Tensor& pred, const at::Tensor& truth,
                  const std::vector<double>& spacing, std::size_t place) const override {
+    if (place >= p.class_thresholds.size()) return NAN;  // and check() refuses
     const auto [there, back] = distances(pred, truth, spacing, true);
     const at::Tensor all = at::cat({there, back});
     if (all.numel() == 0) return NAN;

@@ -39,15 +39,13 @@ struct Transpose final : EachKey<Transpose> {
 
   void change(Field& field, std::size_t i) const {
     const std::int64_t rank = field.tensor.dim();
-    std::vector<std::int64_t> order, sorted;
+    std::vector<std::int64_t> order;
     for (std::int64_t d = rank; d-- > 0;) order.push_back(d);
-    if (p.indices) order = *p.indices;
-    for (std::int64_t& d : order) sorted.push_back(d < 0 ? d += rank : d);
-    std::sort(sorted.begin(), sorted.end());
-    for (std::int64_t d = 0; d < std::max(rank, std::ssize(sorted)); ++d)
-      if (std::ssize(sorted) != rank || sorted[d] != d)
-        throw shape_error(p.keys[i], field.tensor,
-                          "; indices " + list_text(order) + " do not name each of its axes once");
+    if (p.indices) order = *p.indices;  // each axis of one of their number once: open()
+    if (std::ssize(order) != rank)
+      throw shape_error(p.keys[i], field.tensor,
+                        "; indices " + list_text(order) + " do not name each of its axes once");
+    for (std::int64_t& d : order) d = d < 0 ? d + rank : d;
     const at::Tensor turned = permuted(field.tensor, order);
     if (!p.geometry) {
       field.tensor = turned;
