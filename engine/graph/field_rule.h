@@ -37,6 +37,7 @@ struct FieldRule {
     changes,     // their dtype and channels become others
     resizes,     // their spatial extents become what `param` says; without one: nobody knows
     pads,        // ... at least what `param` says
+    crops,       // ... at most what `param` says
     per_axis,    // `param` has one entry for all spatial axes, or one for each
     axis_count,  // `param` is their number, 0: any
     axes,        // `param` holds spatial axes, negative ones counted from the last

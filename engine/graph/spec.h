@@ -413,6 +413,9 @@ class Spec {
   Spec& pads(std::string fields, std::string param) {
     return rule(FieldRule::Act::pads, std::move(fields), std::move(param));
   }
+  Spec& crops(std::string fields, std::string param) {
+    return rule(FieldRule::Act::crops, std::move(fields), std::move(param));
+  }
   Spec& per_axis(std::string fields, std::string param) {
     return rule(FieldRule::Act::per_axis, std::move(fields), std::move(param));
   }

@@ -121,7 +121,8 @@ bool has(const Spec& s, FieldRule::Act act) {
                      [act](const FieldRule& r) { return r.act == act; });
 }
 bool changes_extents(const Spec& s) {
-  return has(s, FieldRule::Act::resizes) || has(s, FieldRule::Act::pads);
+  using Act = FieldRule::Act;
+  return has(s, Act::resizes) || has(s, Act::pads) || has(s, Act::crops);
 }
 bool gives_fields(const Spec& s) { return has(s, FieldRule::Act::gives); }
 // It maps intensities and leaves every voxel where it is.

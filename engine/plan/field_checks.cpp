@@ -199,7 +199,7 @@ void Walk::per_axis(const FieldRule& rule) {
                 plural(axes, "spatial axis", "spatial axes") + ", but " + quoted(name) + " has " +
                 std::to_string(f->spatial) + said_by(*f));
       f->spatial = 0;
-      f->extents.clear();
+      f->forget_extents();
     } else if (!f->spatial && !is_count) {  // a count may be a default that nobody chose
       learn(*f, axes, parameter(rule.param));
     }

@@ -23,6 +23,12 @@ std::string FieldInfo::text(std::int64_t batch) const {
   return out + (spatial ? "]" : ", ...]");
 }
 
+void FieldInfo::forget_extents() {
+  extents.clear();
+  most.clear();
+  every_extent = 0;
+}
+
 bool FieldInfo::has_known_extents() const {
   return !extents.empty() && std::find(extents.begin(), extents.end(), 0) == extents.end();
 }
@@ -129,6 +135,7 @@ void Walk::apply(const FieldRule& rule) {
       return gives(rule);
     case Act::changes:
       return changes(rule);
+    case Act::crops:
     case Act::resizes:
     case Act::pads:
       return resizes(rule);
@@ -299,8 +306,7 @@ void Walk::gives(const FieldRule& rule) {
     if (classifies(rule.channels)) {
       info.form = Form::any;
       info.spatial = 0;
-      info.extents.clear();
-      info.every_extent = 0;
+      info.forget_extents();
     }
     info.made_of_batch = flow_.batched_by >= 0;
     info.maybe = false;
@@ -344,22 +350,35 @@ void Walk::resizes(const FieldRule& rule) {
   if (rule.param.empty()) return chooses_extents(rule);
   per_axis(rule);
   const std::int64_t every = every_extent(param(rule.param));
-  const bool pads = rule.act == FieldRule::Act::pads;
+  const bool pads = rule.act == FieldRule::Act::pads, crops = rule.act == FieldRule::Act::crops;
   for (const std::string& name : names(rule.fields)) {
     FieldInfo* f = flow_.find(name);
     if (!f || f->form == Form::record) continue;
-    auto wanted = extents_of(param(rule.param), f->spatial);
+    const auto wanted = extents_of(param(rule.param), f->spatial);
+    std::vector<std::int64_t> extents(wanted.size());
     for (std::size_t a = 0; a < wanted.size(); ++a) {
       const auto before = f->extents.empty() ? 0 : f->extents[a];
-      if (pads) wanted[a] = before > 0 ? std::max(before, wanted[a]) : 0;
-      if (!pads && wanted[a] == 0) wanted[a] = before;
+      const auto most = before > 0 ? before : f->most.empty() ? 0 : f->most[a];
+      if (pads)
+        extents[a] = before > wanted[a] ? before : most > 0 && most <= wanted[a] ? wanted[a] : 0;
+      else if (crops && wanted[a] > 0)
+        extents[a] = std::min(before, wanted[a]);
+      else
+        extents[a] = wanted[a] > 0 ? wanted[a] : before;
     }
-    f->extents = std::move(wanted);
-    if (!f->spatial && (every > 0 || pads))
-      f->every_extent = !pads ? every : f->every_extent ? std::max(f->every_extent, every) : 0;
-    if (f->has_known_extents() || (!pads && every > 0)) {
+    f->extents = std::move(extents);
+    f->most = crops ? wanted : std::vector<std::int64_t>{};
+    if (pads)
+      f->every_extent = f->every_extent > 0 ? std::max(f->every_extent, every) : 0;
+    else if (crops)
+      f->every_extent = std::min(f->every_extent, every);
+    else if (!f->spatial && every > 0)
+      f->every_extent = every;
+    if (f->has_known_extents() || (!pads && !crops && every > 0)) {
       f->one_shape = true;
       f->varies_since.clear();
+    } else if (crops && !f->one_shape) {
+      f->varies_since = node_.path();
     }
   }
 }
@@ -372,8 +391,7 @@ void Walk::chooses_extents(const FieldRule& rule) {
     if (!f || f->form == Form::record) continue;
     if (spec_.rearranges && f->has_known_extents() && exchanges_equal(f->extents)) continue;
     if (!f->one_shape) f->varies_since = node_.path();
-    f->extents.clear();
-    f->every_extent = 0;
+    f->forget_extents();
   }
 }
 

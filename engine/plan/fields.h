@@ -31,6 +31,7 @@ struct FieldInfo {
   std::string spatial_from;           // what says so: "crop.spatial_size"
   std::int64_t channels = 0;          // 0: unknown
   std::vector<std::int64_t> extents;  // one a spatial axis, 0: unknown; empty: all unknown
+  std::vector<std::int64_t> most;     // of each axis that is not known, 0: any; or empty
   std::int64_t every_extent = 0;      // of each axis, while their number is unknown; 0: unknown
   std::string dtype;                  // "float32"; "": unknown
   bool one_shape = false;             // of all samples, known or not
@@ -41,6 +42,7 @@ struct FieldInfo {
   std::string gradient_ends;          // the node that made it of one that does, without gradient
 
   bool has_known_extents() const;  // of every axis
+  void forget_extents();
 
   // "float32 [4, 1, 64, 64, 64]" with ? for what is unknown, "path" for a record; `batch`: N or 0.
   std::string text(std::int64_t batch) const;

@@ -19,11 +19,15 @@ TurnOrder Plan::sequence() const {
           std::move(validations)};
 }
 
+std::vector<int> Plan::training_gates() const {
+  std::vector<int> gates;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (nodes[i].begins_training()) gates.push_back(static_cast<int>(i));
+  return gates;
+}
+
 std::vector<int> training_region(const Plan& plan) {
-  std::vector<int> region;
-  for (std::size_t i = 0; i < plan.nodes.size(); ++i)
-    if (const PlanNode& n = plan.nodes[i]; n.gate && n.takes_turns && n.training)
-      region.push_back(static_cast<int>(i));
+  std::vector<int> region = plan.training_gates();
   if (region.size() != 1) return {};
   for (std::size_t at = 0; at < region.size(); ++at)
     for (const auto& port : plan.nodes[static_cast<std::size_t>(region[at])].outs)

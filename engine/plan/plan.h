@@ -60,6 +60,7 @@ struct PlanNode {
   std::vector<std::string> stays;   // a move to a device: fields that are read on the host
 
   const std::string& path() const { return graph->path; }
+  bool begins_training() const { return gate && takes_turns && training; }
   bool is_source() const { return spec->arity == Arity::source; }
   bool is_sink() const {
     for (const auto& port : outs)
@@ -107,10 +108,12 @@ struct Plan {
   int io_threads = 0;  // that its nodes ask for
 
   TurnOrder sequence() const;  // of the turns, which must be there
+  // The nodes that begin training: several where networks train side by side.
+  std::vector<int> training_gates() const;
 };
 
 // Where training begins, and what works on its packets: all behind that node, up to the next gates.
-// Empty where nothing trains, and where it begins at several nodes side by side.
+// Empty where nothing trains, and where it begins at several nodes.
 std::vector<int> training_region(const Plan& plan);
 
 // "flip + zoom + affine: 2 resamplings"

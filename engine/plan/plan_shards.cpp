@@ -98,9 +98,7 @@ class Splits : PlanPass {
                     "one \"batch\" in front of the model says what a step is made of");
     // Of several processes each would take the two networks' steps in an order of its own, and wait
     // in one for a process that waits in the other.
-    std::vector<int> begins;
-    for (int i = 0; i < size(); ++i)
-      if (node(i).gate && node(i).takes_turns && node(i).training) begins.push_back(i);
+    const std::vector<int> begins = plan_.training_gates();
     if (options_.processes > 1 && begins.size() > 1)
       return refuse(
           begins[1], "",

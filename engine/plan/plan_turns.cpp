@@ -159,7 +159,7 @@ class Turns : PlanPass {
   // to the next training epoch while a validation turn reads what it changes.
   void lone_updater(int u) {
     for (int a : upstream(u))
-      if (node(a).takes_turns && node(a).gate && node(a).training) return;
+      if (node(a).begins_training()) return;
     node(u).gate = true;
   }
 
@@ -243,11 +243,9 @@ class Turns : PlanPass {
   // Of nodes side by side one may be a step ahead of the other, so no step is behind both.
   void pauses() {
     std::string names;
-    int begin = 0;
-    for (const PlanNode& n : plan_.nodes)
-      if (n.gate && n.takes_turns && n.training)
-        names += (begin++ == 0 ? "\"" : " and \"") + n.path() + "\"";
-    if (begin > 1)
+    const std::vector<int> gates = plan_.training_gates();
+    for (int i : gates) names += (names.empty() ? "\"" : " and \"") + path(i) + "\"";
+    if (gates.size() > 1)
       diagnostics_.warning("SL0418",
                            names +
                                " begin training side by side, so \"every_s\" writes no checkpoint "

@@ -198,7 +198,7 @@ Scheduler::Scheduler(const Plan& plan, std::vector<Node*> nodes, RunOptions opti
 // Whether the order of one stream keeps the steps of this training region apart, so that the host
 // may queue the next one while the device works on this.
 bool Scheduler::one_stream(const PlanNode& gate) const {
-  if (!gate.gate || !gate.training || !gate.takes_turns) return false;
+  if (!gate.begins_training()) return false;
   return std::all_of(plan_.nodes.begin(), plan_.nodes.end(), [&](const PlanNode& n) {
     return !n.training || n.stream != gate.stream || n.lane == gate.lane;
   });

@@ -52,10 +52,9 @@ int data_threads(const Options& options, const Graph& graph) {
 
 // A graph without to_device is right, and slow where there is a GPU.
 static void say_unused(const Plan& plan, const TensorDevice& device) {
-  for (const PlanNode& n : plan.nodes) {
-    const bool begins = n.gate && n.takes_turns && n.training;
-    if (!begins || plan.nodes[static_cast<std::size_t>(n.inputs.front().from)].flow.moved_by >= 0)
-      continue;
+  for (int i : plan.training_gates()) {
+    const PlanNode& n = plan.nodes[static_cast<std::size_t>(i)];
+    if (plan.nodes[static_cast<std::size_t>(n.inputs.front().from)].flow.moved_by >= 0) continue;
     tell("note: the network of \"" + n.path() + "\" trains on the CPU, though " + device.name() +
          " is here: put a to_device in front of it");
   }

@@ -26,7 +26,7 @@ static bool can_be_left_out(const PlanNode& n, const Plan& plan) {
   if (n.run < 0 || n.spec->arity != Arity::one_to_one || n.path().find('/') != std::string::npos)
     return false;
   const auto chooses = [](const FieldRule& r) {
-    return r.act == FieldRule::Act::resizes && r.param.empty();
+    return r.act == FieldRule::Act::crops || (r.act == FieldRule::Act::resizes && r.param.empty());
   };
   const auto& fields = n.flow.fields;
   const bool known =

@@ -33,6 +33,12 @@ SLUICE_HD inline float float_of(std::uint32_t bits) {
 // a b + c, rounded once.
 SLUICE_HD inline float mad(float a, float b, float c) { return fmaf(a, b, c); }
 
+// Whether `now` is the larger one where `best` came first: of equal ones the first is, and a NaN is
+// larger than all numbers, as torch.argmax has it.
+SLUICE_HD inline bool outranks(float now, float best) {
+  return static_cast<int>(!(now <= best)) & static_cast<int>(best == best);
+}
+
 // log2 of a positive normal number, exact at powers of two. With x = 2^e m and m in
 // [sqrt(1/2), sqrt(2)), ln m = 2 atanh(s), s = (m-1)/(m+1): |s| < 0.172, five terms.
 SLUICE_HD inline float log2_positive(float x) {

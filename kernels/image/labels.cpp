@@ -10,6 +10,7 @@
 #include <string>
 
 #include "engine/base/error.h"
+#include "kernels/base/intensity_math.h"
 #include "kernels/image/float_image.h"
 
 namespace sluice::kernels {
@@ -29,7 +30,7 @@ void argmax_block(const float* scores, std::int64_t channels, std::int64_t strid
   for (std::int32_t c = 1; c < channels; ++c) {
     const float* now = scores + c * stride + start;
     for (std::int64_t i = 0; i < n; ++i) {
-      const bool better = now[i] > best[i];
+      const bool better = outranks(now[i], best[i]);
       winner[i] = better ? c : winner[i];
       best[i] = better ? now[i] : best[i];
     }

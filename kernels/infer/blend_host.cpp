@@ -71,7 +71,7 @@ void finish_classes(float* sum, std::int64_t stride, int channels, float* total,
   for (std::int32_t k = 1; k < channels; ++k)
     for (std::int64_t i = 0; i < n; ++i) {
       const float now = stored(sum[k * stride + i] / total[i], half);
-      const bool better = now > best[i];
+      const bool better = outranks(now, best[i]);
       winner[i] = better ? k : winner[i];
       best[i] = better ? now : best[i];
     }

@@ -139,7 +139,7 @@ SLUICE_HD inline std::uint8_t blended_class(const float* sum, std::int64_t strid
   float top = stored(sum[0] / total, half);
   for (int k = 1; k < channels; ++k) {
     const float v = stored(sum[k * stride] / total, half);
-    if (v > top) best = k, top = v;
+    if (outranks(v, top)) best = k, top = v;
   }
   return static_cast<std::uint8_t>(best);
 }

@@ -23,7 +23,8 @@ struct TverskyLoss final : TermLoss<TverskyParams> {
   at::Tensor of(const Target& t) const override {
     const ClassSums s = class_sums(t);
     const at::Tensor wrong = p.alpha * s.false_positives() + p.beta * s.false_negatives();
-    return t.reduce(1 - (s.overlap + p.smooth_nr) / (s.overlap + wrong + p.smooth_dr));
+    const at::Tensor score = 1 - (s.overlap + p.smooth_nr) / (s.overlap + wrong + p.smooth_dr);
+    return t.options.reduction == Reduce::none ? score : t.reduce(score);  // MONAI's: [N, C]
   }
 };
 

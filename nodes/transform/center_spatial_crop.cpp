@@ -15,8 +15,7 @@ struct CenterSpatialCrop final : FusedNode {
         .param("roi_size", &Params::roi_size,
                "Voxels: one number, or one an axis; 0 or less, or more than there are: the axis.")
         .required()
-        .per_axis("@keys", "roi_size")
-        .resizes("@keys");
+        .crops("@keys", "roi_size");
   }
 
   void process(Firing& f) override {

@@ -40,7 +40,7 @@ struct RandCropBoxByPosNegLabel final : FusedNode {
         .takes("@thresh_image_key", Form::image, 2, 3)
         .resizes("@image_keys", "spatial_size")
         .unless("allow_smaller", true)
-        .resizes("@image_keys")
+        .crops("@image_keys", "spatial_size")
         .when("allow_smaller", true);
   }
 

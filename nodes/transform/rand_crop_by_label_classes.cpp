@@ -42,7 +42,7 @@ struct RandCropByLabelClasses final : FusedNode {
         .takes("@indices_key", Form::any)
         .resizes("@keys", "spatial_size")
         .unless("allow_smaller", true)
-        .resizes("@keys")
+        .crops("@keys", "spatial_size")
         .when("allow_smaller", true);
     return add_class_rule<Params>(s);
   }

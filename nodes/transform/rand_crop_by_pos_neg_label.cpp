@@ -35,7 +35,7 @@ struct RandCropByPosNegLabel final : FusedNode {
         .takes("@bg_indices_key", Form::any)
         .resizes("@keys", "spatial_size")
         .unless("allow_smaller", true)
-        .resizes("@keys")
+        .crops("@keys", "spatial_size")
         .when("allow_smaller", true);
   }
 

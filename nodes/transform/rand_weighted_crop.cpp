@@ -29,7 +29,7 @@ struct RandWeightedCrop final : FusedNode {
         .random()
         .takes("@w_key", Form::image, 1, 3)
         .per_axis("@w_key", "spatial_size")
-        .resizes("@keys");
+        .crops("@keys", "spatial_size");
   }
 
   void process(Firing& f) override {

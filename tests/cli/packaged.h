@@ -55,6 +55,10 @@ struct Packaged {
   shell::Result sh(const std::string& command) const {
     return shell::run("cd " + folder.path.string() + "\n" + command);
   }
+  // Of a file that may have comments.
+  nlohmann::json read_json(const std::string& name) const {
+    return nlohmann::json::parse(folder.read(name), nullptr, true, true);
+  }
   void refused(const std::string& command, int code, const std::string& why) const {
     const auto r = sh(command);
     CAPTURE(command);

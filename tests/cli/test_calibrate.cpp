@@ -25,7 +25,7 @@ TEST_CASE("an exported network of 8 bits segments as the network of 32 does") {
   INFO(r.err);
   INFO(r.out);
   REQUIRE(r.code == 0);
-  const json scales = json::parse(p.folder.read("s.json"));
+  const json scales = p.read_json("s.json");
   CHECK(scales.at("symmetric") == true);
   for (const auto& [name, v] : scales.at("values").items()) {
     CHECK(v.at("zero_point") == 0);
@@ -39,7 +39,7 @@ TEST_CASE("an exported network of 8 bits segments as the network of 32 does") {
                         "--scales u.json -o m.onnx");
     INFO(e.err);
     REQUIRE(e.code == 0);
-    CHECK(json::parse(p.folder.read("u.json")).at("samples") == 2);  // of the 32 that it may take
+    CHECK(p.read_json("u.json").at("samples") == 2);  // of the 32 that it may take
   }
   if (p.sh(std::string(SLUICE_PYTHON) + " -c 'import onnx, onnxruntime'").code != 0) {
     MESSAGE("skipped: no onnx and onnxruntime");

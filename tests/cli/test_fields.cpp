@@ -460,6 +460,24 @@ TEST_CASE("a batch of samples whose size depends on the sample is a warning") {
             .empty());
 }
 
+TEST_CASE("what is cropped to at most a size, and padded to it, is of one size") {
+  const auto padded_to = [](const std::string& size) {
+    const json all =
+        check(graph(R"("fore": { "type": "crop_foreground", "in": "load" },
+        "crop": { "type": "rand_crop_by_pos_neg_label", "in": "fore", "spatial_size": [16, 16, 16],
+                  "allow_smaller": true },
+        "pad": { "type": "spatial_pad", "in": "crop", "spatial_size": )" +
+                    size + R"( }, "batch": { "type": "batch", "in": "pad", "size": 2 })"));
+    std::string codes;
+    for (const json& d : all) codes += d.at("code").get<std::string>();
+    return codes;
+  };
+  CHECK(padded_to("[16, 16, 16]").empty());
+  CHECK(padded_to("16").empty());
+  CHECK(padded_to("[16, 16, 24]").empty());
+  CHECK(padded_to("[16, 16, 8]") == "SL0612");
+}
+
 TEST_CASE("every node type of this build says what becomes of its samples' fields") {
   const json all = json::parse(shell::run("$SLUICE inspect --json").out);
   for (const json& spec : all) {

@@ -6,8 +6,8 @@ namespace fs = std::filesystem;
 
 TEST_CASE("a package predicts wherever it is carried, as the run that it was made of") {
   const Packaged p;
-  CHECK(json::parse(p.folder.read("p/labels.json")) == json{{"0", "air"}, {"1", "ball"}});
-  const json manifest = json::parse(p.folder.read("p/manifest.json"));
+  CHECK(p.read_json("p/labels.json") == json{{"0", "air"}, {"1", "ball"}});
+  const json manifest = p.read_json("p/manifest.json");
   CHECK(manifest.at("images").at("channels") == 1);
   CHECK(manifest.at("files").contains("model.onnx"));
   REQUIRE(p.sh("mkdir elsewhere && mv p elsewhere/q && $SLUICE new prediction data/images "
@@ -110,8 +110,8 @@ TEST_CASE("a package for MONAI Deploy runs by its manifest's command") {
   INFO(r.err);
   REQUIRE(r.code == 0);
   CHECK(r.out.find("8 files as they were packaged") != std::string::npos);
-  const json application = json::parse(p.folder.read("models/balls/map/app.json")),
-             package = json::parse(p.folder.read("models/balls/map/pkg.json"));
+  const json application = p.read_json("models/balls/map/app.json"),
+             package = p.read_json("models/balls/map/pkg.json");
   // What the specification requires, and paths that it fixes.
   for (const char* key : {"command", "input", "output", "type", "environment"})
     CHECK(application.contains(key));
@@ -208,7 +208,7 @@ TEST_CASE("a package has the weights that are named, and says so as one document
   const auto r = p.sh("$SLUICE export run --package q --weights other --json");
   REQUIRE_MESSAGE(r.code == 0, r.err);
   const auto sha256 = [&](const std::string& package) {
-    return json::parse(p.folder.read(package + "/manifest.json")).at("weights_sha256");
+    return p.read_json(package + "/manifest.json").at("weights_sha256");
   };
   const json said = json::parse(r.out);
   CHECK(said.at("package") == "q");
@@ -244,7 +244,7 @@ TEST_CASE("of several networks a package has the one that is named, with what it
   p.refused("$SLUICE export two --package q", 2, "the graph has several networks: --net");
   const auto r = p.sh("$SLUICE export two --package q --net small && $SLUICE verify q");
   REQUIRE_MESSAGE(r.code == 0, r.err);
-  const json made = json::parse(p.folder.read("q/graph.json"), nullptr, true, true);
+  const json made = p.read_json("q/graph.json");
   CHECK(made.at("models").at("net").at("channels") == json{2, 4});
   CHECK(made.at("nodes").at("infer").at("overlap") == 0.5);
 }
@@ -252,7 +252,7 @@ TEST_CASE("of several networks a package has the one that is named, with what it
 TEST_CASE("a package segments as it would where the validation's window gives labels") {
   const Packaged p;
   REQUIRE(p.sh("cp -r run labels").code == 0);
-  json g = json::parse(p.folder.read("run/graph.json"));
+  json g = p.read_json("run/graph.json");
   g["nodes"]["infer"]["argmax"] = true;
   p.folder.write("labels/graph.json", g.dump());
   const auto r = p.sh(
@@ -295,14 +295,14 @@ TEST_CASE("images and labels may have any names in a package") {
   const auto r = p.sh(
       "$SLUICE run m.json --quiet --out m && $SLUICE export m --package q && $SLUICE verify q");
   CHECK_MESSAGE(r.code == 0, r.err);
-  const json made = json::parse(p.folder.read("q/graph.json"), nullptr, true, true);
+  const json made = p.read_json("q/graph.json");
   CHECK(made.at("nodes").at("load").at("keys") == json{"ct"});
   CHECK(made.at("nodes").at("infer").at("key") == "x");
 }
 
 TEST_CASE("a package has what stands in front of each load_image, and its lists' defaults") {
   const Packaged p;
-  json g = json::parse(p.folder.read("run/graph.json"));
+  json g = p.read_json("run/graph.json");
   json& nodes = g["nodes"];
   nodes["vload"]["keys"] = {"image"};
   nodes["scale"] = {{"type", "scale_intensity"}, {"in", "vload"}, {"keys", {"image"}}};
@@ -316,7 +316,7 @@ TEST_CASE("a package has what stands in front of each load_image, and its lists'
   p.folder.write("two/graph.json", g.dump());
   const auto r = p.sh("$SLUICE export two --package q");
   REQUIRE_MESSAGE(r.code == 0, r.err);
-  const json made = json::parse(p.folder.read("q/graph.json"), nullptr, true, true).at("nodes");
+  const json made = p.read_json("q/graph.json").at("nodes");
   CHECK(made.at("load").at("keys") == json{"image"});
   CHECK(made.contains("scale_intensity"));
   CHECK(made.at("spacing").at("keys") == json{"image"});
@@ -339,7 +339,7 @@ TEST_CASE("a mean teacher, which validation reads, is what a prediction is made 
       "$SLUICE run q --quiet --out out --set vars.images=data/images && "
       "diff -r out/segmentations own/segmentations");
   CHECK_MESSAGE(r.code == 0, r.err);
-  const json own = json::parse(p.folder.read("own.json"), nullptr, true, true);
+  const json own = p.read_json("own.json");
   CHECK(own.at("models").contains("teacher"));
 }
 

@@ -54,7 +54,7 @@ TEST_CASE("a served prediction is that of sluice run, among clients that misbeha
   INFO(r.err);
   INFO(p.folder.read("log"));
   CHECK(r.err.find("ended with 0") != std::string::npos);
-  const json said = json::parse(p.folder.read("said.json"));
+  const json said = p.read_json("said.json");
   INFO(said.dump());
   const json& answers = said.at("answers");
   CHECK(answers.at("good 200") == (is_long ? 1000 : 60));
@@ -82,7 +82,7 @@ TEST_CASE("a full queue refuses, and clients that come again are served") {
                             " -c \"import urllib.request as u; "
                             "print(u.urlopen('$url/metrics').read().decode())\" > metrics");
   INFO(r.err);
-  CHECK(json::parse(p.folder.read("said.json")).at("answers") == json{{"good 200", 24}});
+  CHECK(p.read_json("said.json").at("answers") == json{{"good 200", 24}});
   CHECK(p.folder.read("metrics").find("status=\"429\"") != std::string::npos);
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <array>
+#include <cmath>
 
 #include "kernels/image/labels.h"
 #include "kernels/net/conv_step.h"
@@ -83,6 +84,13 @@ TEST_CASE("argmax in parts is argmax") {
       CHECK((part.scalar_type() == at::kByte));
       CHECK(at::equal(part, at::argmax(scores, dim, true).to(at::kByte)));
     }
+}
+
+TEST_CASE("the first NaN of a voxel's channels is its class, as torch.argmax has it") {
+  at::manual_seed(2);
+  at::Tensor scores = at::rand({4, 3000});
+  scores.masked_fill_(at::rand({4, 3000}) < 0.2, std::nan(""));
+  CHECK(at::equal(kernels::argmax_channels(scores), at::argmax(scores, 0, true).to(at::kByte)));
 }
 
 TEST_CASE("gradients as cuDNN makes them lie in the order of their weights") {

@@ -5,9 +5,11 @@ the gradient of the output.
 
 Images of 1 to 3 axes, of 1 to 4 classes, with classes that a sample lacks and truths that are all background. A row a
 loss: cases, 1 where some are NaN or infinite on both sides, the largest error of values (relative, or of 1e-3 where they
-are smaller) and of gradients (relative to their norm); both at most 1e-4. Exit code 1 where an error is larger.
+are smaller) and of gradients (relative to their norm); both at most 1e-4. Where a loss can be a map (`reduction` none), its
+shape too. Exit code 1 where an error is larger or a shape another.
 """
 import json
+import math
 import random
 import subprocess
 import sys
@@ -46,6 +48,10 @@ def one_hot(label, classes):
     return F.one_hot(label[:, 0].long(), classes).movedim(-1, 1).float()
 
 
+def reduction(r, maps=True):
+    return r.choice(["mean", "sum", "none"] if maps else ["mean", "sum"])
+
+
 def of_classes(cls, least=2, extra=lambda r, c: {}, sigmoid=True, batch=True, low=5, axes=1):
     """Losses over classes: softmax of indices, or sigmoid of maps."""
     def make(r, g):
@@ -53,11 +59,12 @@ def of_classes(cls, least=2, extra=lambda r, c: {}, sigmoid=True, batch=True, lo
         label = map_of(r, g, n, c, size)
         soft = not sigmoid or r.random() < 0.6
         params = dict(softmax=True, to_onehot_y=True) if soft else dict(sigmoid=True)
-        params |= dict(include_background=r.random() < 0.7, reduction=r.choice(["mean", "sum"])) | extra(r, c)
+        maps = cls in (L.DiceLoss, L.TverskyLoss, L.GeneralizedDiceLoss)
+        params |= dict(include_background=r.random() < 0.7, reduction=reduction(r, maps)) | extra(r, c)
         if batch:
             params["batch"] = r.random() < 0.5
         theirs = dict(params)
-        if cls in (L.DiceLoss, L.TverskyLoss, L.GeneralizedDiceLoss) and r.random() < 0.2:
+        if maps and r.random() < 0.2:
             # Shares of classes, and outputs that may be below 0.
             for of in (params, theirs):
                 for name in ("softmax", "sigmoid", "to_onehot_y"):
@@ -90,7 +97,7 @@ def focal(r, g):
     size, c, n = shape(r), r.randint(1, 4), r.randint(1, 3)
     label = map_of(r, g, n, max(c, 2), size)
     params = dict(gamma=r.choice([0.0, 0.5, 2.0]), include_background=r.random() < 0.7 or c == 1,
-                  reduction=r.choice(["mean", "sum"]))
+                  reduction=reduction(r))
     if c > 1:
         params |= dict(to_onehot_y=True, use_softmax=r.random() < 0.5)
     if r.random() < 0.4 and params["include_background"]:
@@ -101,11 +108,12 @@ def focal(r, g):
     return L.FocalLoss(**params), ours, noise(g, (n, c, *size)), label
 
 
-def pairs(make_loss, scale=2.0, least=1, low=5, high=9, extra=lambda r, axes: {}, positive=False):
+def pairs(make_loss, scale=2.0, least=1, low=5, high=9, extra=lambda r, axes: {}, positive=False,
+          maps=False):
     """Losses of two images."""
     def make(r, g):
         size, c, n = shape(r, least, low, high), r.randint(1, 3), r.randint(1, 3)
-        params = dict(reduction=r.choice(["mean", "sum"])) | extra(r, len(size))
+        params = dict(reduction=reduction(r, maps)) | extra(r, len(size))
         x, y = (noise(g, (n, c, *size), scale) for _ in range(2))
         return make_loss(params, len(size)), params, *((x.sigmoid(), y.sigmoid()) if positive else (x, y))
     return make
@@ -114,7 +122,7 @@ def pairs(make_loss, scale=2.0, least=1, low=5, high=9, extra=lambda r, axes: {}
 def field(cls):
     def make(r, g):
         size, n = shape(r), r.randint(1, 3)
-        params = dict(normalize=r.random() < 0.5, reduction=r.choice(["mean", "sum"]))
+        params = dict(normalize=r.random() < 0.5, reduction=reduction(r, False))
         return cls(**params), params, noise(g, (n, len(size), *size)), None
     return make
 
@@ -160,7 +168,7 @@ def nacl(r, g):
 
 def cross_entropy(r, g):
     size, c, n = shape(r), r.randint(2, 4), r.randint(1, 3)
-    params = dict(reduction=r.choice(["mean", "sum"]), label_smoothing=r.choice([0.0, 0.1]))
+    params = dict(reduction=reduction(r), label_smoothing=r.choice([0.0, 0.1]))
     if r.random() < 0.5:
         params["weight"] = [round(r.uniform(0.2, 2), 2) for _ in range(c)]
     given = dict(params, weight=torch.tensor(params["weight"])) if "weight" in params else params
@@ -168,7 +176,7 @@ def cross_entropy(r, g):
 
 
 def torch_pair(cls, **more):
-    return pairs(lambda p, axes: cls(**p), **more)
+    return pairs(lambda p, axes: cls(**p), maps=True, **more)
 
 
 def lncc(p, axes):
@@ -213,19 +221,22 @@ def one(sluice, kind, seed, folder):
     for name, t in files.items():
         numpy.save(folder / f"{name}.npy", t.numpy())
         call.append(f"--in={name}={folder}/{name}.npy")
-    numpy.save(folder / "g.npy", numpy.ones((), numpy.float32))
+    leaf = x.clone().requires_grad_()
+    wanted = loss(leaf) if y is None else loss(leaf, y)
+    numpy.save(folder / "g.npy", torch.ones_like(wanted).detach().numpy())
     subprocess.run([*call, f"--out=loss={folder}/loss.npy", f"--grad=loss={folder}/g.npy",
                     f"--out-grad=pred={folder}/dx.npy"], check=True, stdout=subprocess.DEVNULL)
     value, slope = (torch.from_numpy(numpy.load(folder / f"{f}.npy")).double() for f in ("loss", "dx"))
-    leaf = x.clone().requires_grad_()
-    wanted = loss(leaf) if y is None else loss(leaf, y)
-    wanted.backward()
+    wanted.sum().backward()
     wanted, gradient = wanted.detach().double(), leaf.grad.double()
-    if not bool(wanted.isfinite()) or not bool(gradient.isfinite().all()):
-        same = torch.equal(value.isfinite().view([]), wanted.isfinite().view([])) and \
-            torch.equal(slope.isfinite(), gradient.isfinite())
+    if wanted.dim() == 0:
+        value = value.view([])
+    if value.shape != wanted.shape:
+        return True, (0.0, math.inf, 0.0), params
+    if not bool(wanted.isfinite().all()) or not bool(gradient.isfinite().all()):
+        same = torch.equal(value.isfinite(), wanted.isfinite()) and torch.equal(slope.isfinite(), gradient.isfinite())
         return not same, (1.0, 0.0, 0.0), params
-    off = float((value - wanted).abs() / wanted.abs().clamp_min(1e-3))
+    off = float(((value - wanted).abs() / wanted.abs().clamp_min(1e-3)).max())
     apart = float((slope - gradient).norm() / gradient.norm().clamp_min(1e-7))
     return not max(off, apart) <= 1e-4, (0.0, off, apart), params
 

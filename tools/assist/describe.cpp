@@ -79,6 +79,8 @@ std::vector<std::string> line(const FieldRule& r) {
               (r.param.empty() ? "differ from what came in" : "become " + r.param) + condition(r)};
     case Act::pads:
       return {"sizes", what, "become at least " + r.param};
+    case Act::crops:
+      return {"sizes", what, "become at most " + r.param + condition(r)};
     case Act::keeps:
       return {"keeps", what, "and lets the others go"};
     case Act::moves:
