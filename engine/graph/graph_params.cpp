@@ -112,6 +112,8 @@ static const char* code_of(Refusal::Why why) {
       return "SL0230";
     case Refusal::Why::length:
       return "SL0231";
+    case Refusal::Why::order:
+      return "SL0236";
     default:
       return "SL0222";
   }
@@ -204,19 +206,23 @@ class RuleCheck {
     const Json &a = params[rule.a], &b = params[rule.b];
     const bool both = is_set(a) && is_set(b), none = !is_set(a) && !is_set(b);
     const std::string names = "\"" + rule.a + "\" and \"" + rule.b + "\"";
-    if (rule.kind == ParamRule::Kind::length || rule.kind == ParamRule::Kind::per)
+    if (rule.kind == Kind::length || rule.kind == Kind::per)
       lengths(a, b);
+    else if (rule.kind == Kind::below || rule.kind == Kind::at_most)
+      order(a, b);
     else if (both)
       error("SL0232", names + " exclude each other", "remove one of them");
-    else if (none && rule.kind == ParamRule::Kind::one_of)
+    else if (none && rule.kind == Kind::one_of)
       error("SL0233", "\"" + spec.name + "\" needs one of " + names, "add one of them");
   }
 
  private:
+  using Kind = ParamRule::Kind;
+
   void lengths(const Json& a, const Json& b) {
     if (a.is_null() || b.is_null()) return;
     const std::int64_t wanted = length(b) + rule_.shift, found = length(a);
-    const bool per = rule_.kind == ParamRule::Kind::per, by_default = !written_.find(rule_.a);
+    const bool per = rule_.kind == Kind::per, by_default = !written_.find(rule_.a);
     // A longer list may be meant for a part that is used with several keys or with one.
     const bool enough = found == 1 || found > wanted || (by_default && found == 0);
     if (found == wanted || (per && enough)) return;
@@ -228,14 +234,32 @@ class RuleCheck {
           "\"" + rule_.b + "\" has " + std::to_string(length(b)));
   }
 
+  void order(const Json& a, const Json& b) {
+    const bool strictly = rule_.kind == Kind::below;
+    const auto entry = [](const Json& of, std::size_t i) -> const Json& {
+      return of.is_array() ? of[of.size() == 1 ? 0 : i] : of;
+    };
+    const auto n = static_cast<std::size_t>(std::max(length(a), length(b)));
+    for (std::size_t i = 0; i < n; ++i) {
+      if ((a.is_array() && a.size() != 1 && i >= a.size()) ||
+          (b.is_array() && b.size() != 1 && i >= b.size()))
+        return;
+      const Json &low = entry(a, i), &high = entry(b, i);
+      if (!low.is_number() || !high.is_number() || low < high || (!strictly && low == high))
+        continue;
+      return error("SL0236",
+                   "\"" + rule_.a + "\": expected " + (strictly ? "less than" : "at most") +
+                       " the " + high.dump() + " of \"" + rule_.b + "\", found " + low.dump(),
+                   "");
+    }
+  }
+
   void error(const char* code, const std::string& message, const std::string& hint) {
     const Field* a = written_.find(rule_.a);
     const Field* b = written_.find(rule_.b);
     const bool indirect = (a && a->origin("")) || (b && b->origin(""));
-    const Field* at =
-        a && (rule_.kind == ParamRule::Kind::length || rule_.kind == ParamRule::Kind::per || !b)
-            ? a
-            : b;
+    const bool excludes = rule_.kind == Kind::exclusive || rule_.kind == Kind::one_of;
+    const Field* at = a && (!excludes || !b) ? a : b;
     Diagnostic& d = at ? reading_.error_at(*at, code, message, written_.path + "." + at->key, hint)
                        : reading_.error(code, message, written_.place.key(), written_.path, hint);
     d.indirect |= indirect;

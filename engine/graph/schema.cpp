@@ -46,6 +46,7 @@ Json number_schema(const ParamSpec& p, bool whole) {
   if (p.max) j["maximum"] = *p.max;
   if (p.above) j["exclusiveMinimum"] = *p.above;
   if (p.below) j["exclusiveMaximum"] = *p.below;
+  if (p.odd) j["not"] = {{"multipleOf", 2}};
   return j;
 }
 
@@ -105,6 +106,7 @@ Json param_schema(const ParamSpec& p) {
     all.push_back(ref("reference"));
     j = any_of(std::move(all));
   } else if (holds_nodes(p)) {
+    if (p.shortest) j["minItems"] = *p.shortest;
     j["allOf"] = Json::array({ref(holds_a_step(p) ? "in_step" : "inside")});
   } else if (p.members) {
     j["allOf"] = Json::array({ref(p.name)});
@@ -135,7 +137,7 @@ Json is_set(const std::string& name, bool literally) {
 void add_rules(const Spec& spec, Json& schema) {
   Json all = Json::array();
   for (const ParamRule& r : spec.param_rules) {
-    if (r.kind == ParamRule::Kind::length || r.kind == ParamRule::Kind::per) continue;
+    if (r.kind != ParamRule::Kind::exclusive && r.kind != ParamRule::Kind::one_of) continue;
     all.push_back({{"not", {{"allOf", {is_set(r.a, true), is_set(r.b, true)}}}}});
     if (r.kind == ParamRule::Kind::one_of)
       all.push_back(any_of({is_set(r.a, false), is_set(r.b, false)}));

@@ -157,8 +157,9 @@ Refused out_of_range(const ParamSpec& p, const Json& value) {
   if (p.max && v > *p.max) expected = "at most " + number(*p.max);
   if (p.above && v <= *p.above) expected = "more than " + number(*p.above);
   if (p.below && v >= *p.below) expected = "less than " + number(*p.below);
+  if (p.odd && expected.empty() && std::fmod(v, 2) == 0) expected = "an odd number";
   if (expected.empty()) return std::nullopt;
-  if (p.min && p.max) expected = number(*p.min) + " to " + number(*p.max);
+  if (p.min && p.max && !p.odd) expected = number(*p.min) + " to " + number(*p.max);
   return Refusal{Why::range, "expected " + expected + ", found " + value.dump(), "", {}};
 }
 
@@ -213,8 +214,20 @@ Refused not_allowed(const ParamSpec& p, const Json& value) {
   return no_choice(p, value);
 }
 
+Refused falls(const ParamSpec& p, const Json& value) {
+  if (!p.rising || !value.is_array()) return std::nullopt;
+  for (std::size_t i = 1; i < value.size(); ++i)
+    if (value[i].is_number() && value[i - 1].is_number() && value[i] < value[i - 1])
+      return Refusal{
+          Why::order,
+          "expected at least the " + value[i - 1].dump() + " before it, found " + value[i].dump(),
+          "",
+          {i}};
+  return std::nullopt;
+}
+
 Refused wrong_length(const ParamSpec& p, const Json& value) {
-  if (value.is_null() || p.type.find("list<") == std::string::npos) return std::nullopt;
+  if (value.is_null() || !(p.shortest || p.longest)) return std::nullopt;
   const auto n = value.is_array() ? static_cast<std::int64_t>(value.size()) : 1;
   if (n >= p.shortest.value_or(0) && n <= p.longest.value_or(n)) return std::nullopt;
   const auto least = p.shortest.value_or(0);
@@ -232,7 +245,8 @@ Refused wrong_length(const ParamSpec& p, const Json& value) {
 std::optional<Refusal> ParamSpec::reject(const Json& value) const {
   if (auto refused = wrong_type(type, value)) return refused;
   if (auto refused = not_allowed(*this, value)) return refused;
-  return wrong_length(*this, value);
+  if (auto refused = wrong_length(*this, value)) return refused;
+  return falls(*this, value);
 }
 
 const ParamSpec* Spec::off_device(const Json& values) const {
@@ -417,6 +431,8 @@ Json Spec::to_json() const {
     if (p.max) q["max"] = *p.max;
     if (p.above) q["above"] = *p.above;
     if (p.below) q["below"] = *p.below;
+    if (p.odd) q["odd"] = true;
+    if (p.rising) q["rising"] = true;
     if (p.shortest) q["shortest"] = *p.shortest;
     if (p.longest) q["longest"] = *p.longest;
     if (p.members)
@@ -449,6 +465,8 @@ Spec Spec::from_json(const Json& j) {
     get("max", p.max);
     get("above", p.above);
     get("below", p.below);
+    p.odd = q.contains("odd");
+    p.rising = q.contains("rising");
     get("shortest", p.shortest);
     get("longest", p.longest);
     if (q.contains("members")) {

@@ -129,7 +129,7 @@ struct ParamType<std::optional<T>> {
 
 // Why a value cannot be a parameter's.
 struct Refusal {
-  enum class Why : std::uint8_t { type, quoted, fraction, null, range, choice, length } why;
+  enum class Why : std::uint8_t { type, quoted, fraction, null, range, choice, length, order } why;
   std::string text;             // "expected int, found 1.7 (float)"
   std::string hint;             // "write 3 without quotes", or ""
   std::vector<std::size_t> at;  // indices of the element of a list that is to blame
@@ -145,6 +145,8 @@ struct ParamSpec {
   std::vector<std::string> on_device;             // those done on a device too; empty: all
   std::optional<double> min, max;                 // for numbers and lists of numbers, inclusive
   std::optional<double> above, below;             // the same, exclusive
+  bool odd = false;                               // whole numbers alone
+  bool rising = false;                            // of a list no number is below the one before
   std::optional<std::int64_t> shortest, longest;  // elements of a list; a single value is one
   // Of an object {"name": {"type": ..., parameters}}: the types, such as a network's layers have.
   std::shared_ptr<const std::vector<Spec>> members;
@@ -162,6 +164,8 @@ struct ParamRule {
     one_of,     // exactly one of two is set
     length,     // the list `a` has as many elements as the list `b`, plus `shift`
     per,        // ... or one for all of them; more do no harm
+    below,      // `a` is below `b`, entry by entry or one for all; null is any
+    at_most,    // ... or equal to it
   } kind;
   std::string a, b;
   std::int64_t shift = 0;
@@ -276,6 +280,20 @@ class Spec {
   Spec& below(double high) {
     params.back().below = high;
     return *this;
+  }
+  Spec& odd() {
+    params.back().odd = true;
+    return *this;
+  }
+  Spec& rising() {
+    params.back().rising = true;
+    return *this;
+  }
+  Spec& below(std::string other) {
+    return rule_between(ParamRule::Kind::below, params.back().name, std::move(other));
+  }
+  Spec& at_most(std::string other) {
+    return rule_between(ParamRule::Kind::at_most, params.back().name, std::move(other));
   }
   Spec& length(std::int64_t least, std::optional<std::int64_t> most = {}) {
     params.back().shortest = least;

@@ -45,6 +45,7 @@ struct Synthetic final : Node {
         .param("rad_max", &Params::rad_max, "Radii are below it, in voxels.")
         .param("rad_min", &Params::rad_min, "And not below this.")
         .at_least(1)
+        .below("rad_max")
         .param("noise_max", &Params::noise_max, "Noise between 0 and this.")
         .at_least(0)
         .param("num_seg_classes", &Params::num_seg_classes,
@@ -70,7 +71,6 @@ struct Synthetic final : Node {
   }
 
   void open(const OpenContext&) override {
-    if (p.rad_max <= p.rad_min) throw Error(Exit::usage, "rad_min must be below rad_max");
     for (const std::int64_t n : p.spatial_size)
       if (n <= 2 * p.rad_max || n > 4096)
         throw Error(Exit::usage, "spatial_size must be above 2 rad_max and at most 4096");

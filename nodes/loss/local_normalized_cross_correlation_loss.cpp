@@ -18,14 +18,11 @@ struct LnccLoss final : PairLoss<LnccLossParams> {
         .param("kernel_size", &Params::kernel_size,
                "Extent of the window, an odd number of voxels.")
         .at_least(1)
+        .odd()
         .param("kernel_type", &Params::kernel_type, "The window's weights.")
         .choices({"rectangular", "triangular", "gaussian"})
         .param("smooth_nr", &Params::smooth_nr, "Added to the numerator.")
         .param("smooth_dr", &Params::smooth_dr, "The least variance.");
-  }
-  void open(const OpenContext&) override {
-    if (p.kernel_size % 2 == 0)
-      throw Error(Exit::usage, "kernel_size " + std::to_string(p.kernel_size) + " is even");
   }
   bool windowed() const override { return true; }
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {

@@ -23,6 +23,7 @@ struct NaclLoss final : TermLoss<NaclLossParams> {
         .param("kernel_size", &Params::kernel_size,
                "Extent of the neighbourhood, an odd number of voxels.")
         .at_least(1)
+        .odd()
         .param("kernel_ops", &Params::kernel_ops, "Weights of the neighbours.")
         .choices({"mean", "gaussian"})
         .param("distance_type", &Params::distance_type, "l1: absolute; l2: squared.")
@@ -30,10 +31,6 @@ struct NaclLoss final : TermLoss<NaclLossParams> {
         .param("alpha", &Params::alpha, "Factor of the distance.")
         .param("sigma", &Params::sigma, "The Gaussian's standard deviation, voxels.")
         .above(0);
-  }
-  void open(const OpenContext&) override {
-    if (p.kernel_size % 2 == 0)
-      throw Error(Exit::usage, "kernel_size " + std::to_string(p.kernel_size) + " is even");
   }
   bool on_host() const override { return true; }  // takes the windows' weights
   at::Tensor of(const Target& t) const override {

@@ -71,6 +71,7 @@ struct RetinaNetLoss final : Node {
         .param("bg_iou_thresh", &Params::bg_iou_thresh,
                "Of iou: below it an anchor is background; between both it does not count.")
         .range(0, 1)
+        .at_most("fg_iou_thresh")
         .param("allow_low_quality_matches", &Params::allow_low_quality_matches,
                "Of iou: a box matches the anchors that overlap it most in any case.")
         .param("batch_size_per_image", &Params::batch_size_per_image,
@@ -100,11 +101,6 @@ struct RetinaNetLoss final : Node {
         .any_device()
         .differentiable()
         .lane(LaneKind::step);
-  }
-
-  void open(const OpenContext&) override {
-    if (p.fg_iou_thresh < p.bg_iou_thresh)
-      throw Error(Exit::usage, "fg_iou_thresh must not be below bg_iou_thresh");
   }
 
   void process(Firing& f) override {

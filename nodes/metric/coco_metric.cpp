@@ -46,6 +46,7 @@ struct CocoMetric final : RowMetric {
         .param("max_detection", &Params::max_detection, "Boxes of an image and a class, rising.")
         .at_least(1)
         .length(1)
+        .rising()
         .param("per_class", &Params::per_class, "Each class too.")
         .reports({"mAP", "AP_*", "mAR_*", "AR_*", "class_*"})
         .takes("@keys", Form::any, 0)
@@ -57,8 +58,6 @@ struct CocoMetric final : RowMetric {
   void open(const OpenContext&) override {
     const auto& [first, last, step] = std::tie(p.iou_range[0], p.iou_range[1], p.iou_range[2]);
     if (first > last || last > 1) throw Error(Exit::usage, "iou_range must rise, to 1 at most");
-    if (!std::is_sorted(p.max_detection.begin(), p.max_detection.end()))
-      throw Error(Exit::usage, "max_detection must rise");
     const auto parts = static_cast<std::int64_t>(std::round((last - first) / step));
     for (std::int64_t i = 0; i <= parts; ++i)
       range_.insert(i > 0 && i == parts

@@ -49,6 +49,7 @@ struct Interact final : Node {
             "that clicks. They find the prediction in \"pred\" (output_key) and a \"probability\" "
             "of 1.")
         .required()
+        .length(1)
         .param("probability", &Params::probability,
                "How likely a member clicks in the iteration j = 0, 1, ...: falling: 1 - j / times.")
         .choices({"falling", "always"})

@@ -91,6 +91,7 @@ struct SlidingWindow final : Node {
                "weights are small few digits are left.")
         .choices({"float32", "float16"})
         .param("sigma_scale", &Params::sigma_scale, "Of a Gaussian: standard deviation / window.")
+        .length(1)
         .param("padding_mode", &Params::padding_mode,
                "How an image smaller than the window is filled up on both sides.")
         .choices({"constant", "reflect", "replicate", "circular"})
@@ -147,8 +148,6 @@ struct SlidingWindow final : Node {
 
   void open(const OpenContext& context) override {
     shared_ = net_ = context.resources->network(p.net);
-    for (double o : p.overlap)
-      if (o >= 1) throw Error(Exit::usage, "overlap must be below 1");
     if (p.argmax && p.output_key.size() > 1)
       throw Error(Exit::usage, "argmax is for one output; output_key names " +
                                    std::to_string(p.output_key.size()));
@@ -162,8 +161,6 @@ struct SlidingWindow final : Node {
       throw Error(Exit::usage, "network \"" + p.net + "\" has " +
                                    std::to_string(net_->output_count()) + " outputs, but " +
                                    std::to_string(p.output_key.size()) + " are named");
-    if (p.sigma_scale.empty()) throw Error(Exit::usage, "sigma_scale is an empty list");
-    if (p.roi_size.empty()) throw Error(Exit::usage, "roi_size is an empty list");
     // One number counts along each axis of the network's images: three where it does not say.
     axes_ = p.roi_size.size();
     if (axes_ == 1) axes_ = net_->spatial_axes() > 0 ? net_->spatial_axes() : 3;

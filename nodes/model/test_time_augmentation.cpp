@@ -37,6 +37,7 @@ struct TestTimeAugmentation final : Node {
                "prediction; what moves voxels must be affine (flips, rand_affine, rand_zoom, "
                "crops, ...), since it is undone.")
         .required()
+        .length(1)
         .param("body", &Params::body,
                "Nodes that are done to each prediction, which they find in \"pred\" (output_key), "
                "before it is turned back: activations, as_discrete, ...")

@@ -19,6 +19,7 @@ struct ClipIntensityPercentiles final : Node {
         .param("keys", &Params::keys, "Fields to clip, each [C, ...].")
         .param("lower", &Params::lower, "Lower percentile; null: no lower bound.")
         .range(0, 100)
+        .at_most("upper")
         .param("upper", &Params::upper, "Upper percentile; null: no upper bound.")
         .range(0, 100)
         .param("sharpness_factor", &Params::sharpness_factor,
@@ -30,7 +31,6 @@ struct ClipIntensityPercentiles final : Node {
 
   void open(const OpenContext&) override {
     if (!p.lower && !p.upper) throw Error(Exit::usage, "lower and upper are both null");
-    if (p.lower && p.upper && *p.upper < *p.lower) throw Error(Exit::usage, "upper is below lower");
   }
 
   void process(Firing& f) override {

@@ -19,15 +19,13 @@ struct GenerateInstanceBorder final : Node {
         .param("hover_map_key", &Params::hover_map_key,
                "Horizontal and vertical distances, [2, X, Y]; constant ones are refused.")
         .param("border_key", &Params::border_key, "Field for the border, float32 [1, X, Y].")
-        .param("kernel_size", &Params::kernel_size, "Pixels of Sobel's kernel: odd.")
+        .param("kernel_size", &Params::kernel_size, "Pixels of Sobel's kernel.")
         .at_least(3)
+        .odd()
         .takes("@mask_key", Form::image, 2, 2)
         .takes("@hover_map_key", Form::image, 2, 2)
         .gives("@border_key", Form::image)
         .dtype("float32");
-  }
-  void open(const OpenContext&) override {
-    if (p.kernel_size % 2 == 0) throw Error(Exit::usage, "kernel_size must be odd");
   }
   void process(Firing& f) override {
     Sample out = f.in();

@@ -34,8 +34,9 @@ struct HoverNetInstanceMap final : Node {
         .param("min_object_size", &Params::min_object_size,
                "Pixels that an object of the mask, and a marker, has at least.")
         .at_least(0)
-        .param("sobel_kernel_size", &Params::sobel_kernel_size, "Pixels of Sobel's kernel: odd.")
+        .param("sobel_kernel_size", &Params::sobel_kernel_size, "Pixels of Sobel's kernel.")
         .at_least(3)
+        .odd()
         .param("marker_threshold", &Params::marker_threshold,
                "From this border on a pixel is no marker.")
         .param("marker_radius", &Params::marker_radius, "Of the disk that opens markers, pixels.")
@@ -47,9 +48,6 @@ struct HoverNetInstanceMap final : Node {
         .takes("@hover_map_key", Form::image, 2, 2)
         .gives("@instance_map_key", Form::image)
         .dtype("int32");
-  }
-  void open(const OpenContext&) override {
-    if (p.sobel_kernel_size % 2 == 0) throw Error(Exit::usage, "sobel_kernel_size must be odd");
   }
   void process(Firing& f) override {
     Sample out = f.in();

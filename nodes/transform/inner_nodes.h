@@ -109,6 +109,7 @@ Spec choice_spec(std::string name, std::string does) {
       .param("transforms", &P::transforms,
              "Nodes {\"type\": ..., parameters}, or lists of nodes that are done in a row.")
       .required()
+      .length(1)
       .param("weights", &P::weights, "How likely each is, in any scale; none: all equally.")
       .at_least(0)
       .random();

@@ -28,14 +28,13 @@ struct Rand2DElastic final : FusedNode {
                "[low, high] of the deviation of their moves, pixels.")
         .required()
         .length(2, 2)
+        .rising()
         .at_least(0);
     return add_rand_affine_params(s, 2, 2);
   }
 
   void open(const OpenContext& context) override {
     FusedNode::open(context);
-    if (p.magnitude_range[0] > p.magnitude_range[1])
-      throw Error(Exit::usage, "magnitude_range must be [low, high]");
     ranges = p.ranges();
   }
 

@@ -26,8 +26,6 @@ struct RandAdjustContrast final : IntensityNode {
   void open(const OpenContext& context) override {
     FusedNode::open(context);
     if (p.gamma.size() == 1) p.gamma.insert(p.gamma.begin(), 0.5);
-    if (p.gamma.size() != 2 || *std::min_element(p.gamma.begin(), p.gamma.end()) <= 0)
-      throw Error(Exit::usage, "gamma needs one number or two, above 0");
     std::sort(p.gamma.begin(), p.gamma.end());
   }
 

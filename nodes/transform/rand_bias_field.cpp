@@ -28,13 +28,6 @@ struct RandBiasField final : FusedNode {
     return add_rand_intensity_params(s, 2).fuses(Fuses::values).any_device();
   }
 
-  void open(const OpenContext& context) override {
-    FusedNode::open(context);
-    if (p.coeff_range.size() != 2)
-      throw Error(Exit::usage,
-                  "coeff_range needs two numbers, found " + std::to_string(p.coeff_range.size()));
-  }
-
   void process(Firing& f) override {
     Random random = f.random();
     if (!random.chance(p.prob)) return pass(f);

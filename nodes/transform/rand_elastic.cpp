@@ -23,20 +23,18 @@ struct RandElastic final : FusedNode {
         .required()
         .above(0)
         .length(2, 2)
+        .rising()
         .param(
             "magnitude_range", &Params::magnitude_range,
             "[low, high]: what the smoothed offsets (-1..1 before) are multiplied by, in voxels.")
         .required()
-        .length(2, 2);
+        .length(2, 2)
+        .rising();
     return add_rand_affine_params(s, 3, 3);
   }
 
   void open(const OpenContext& context) override {
     FusedNode::open(context);
-    for (const auto* r : {&p.sigma_range, &p.magnitude_range})
-      if (r->size() != 2 || (*r)[0] > (*r)[1])
-        throw Error(Exit::usage, "sigma_range and magnitude_range must be [low, high]");
-    if (p.sigma_range[0] <= 0) throw Error(Exit::usage, "sigma_range must be above 0");
     ranges = p.ranges();
   }
 

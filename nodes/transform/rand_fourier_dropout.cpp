@@ -19,13 +19,10 @@ struct RandFourierDropout final : Node {
         .param("min_dist", &Params::min_dist,
                "Frequencies nearer to the zero one stay; 1 is the middle of the spectrum's edge.")
         .at_least(0)
+        .at_most("max_dist")
         .param("max_dist", &Params::max_dist, "Those farther away all go.")
         .at_least(0);
     return add_rand_intensity_params(s).any_device();
-  }
-
-  void open(const OpenContext&) override {
-    if (p.min_dist > p.max_dist) throw Error(Exit::usage, "min_dist must not be above max_dist");
   }
 
   void process(Firing& f) override {

@@ -18,12 +18,9 @@ struct RandGibbsNoise final : Node {
                "[low, high] of how much goes: 0 nothing, 1 nearly everything; one number v stands "
                "for [0, v].")
         .range(0, 1)
-        .length(1, 2);
+        .length(1, 2)
+        .rising();
     return add_rand_intensity_params(s).any_device();
-  }
-
-  void open(const OpenContext&) override {
-    if (p.alpha.front() > p.alpha.back()) throw Error(Exit::usage, "alpha must be [low, high]");
   }
 
   void process(Firing& f) override {

@@ -27,7 +27,6 @@ struct RandOrientation final : Node {
 
   void open(const OpenContext&) override {
     for (const auto& codes : p.axcodes) wanted.push_back(parse_axcodes(codes));
-    if (wanted.empty()) throw Error(Exit::usage, "axcodes is an empty list");
   }
 
   void process(Firing& f) override {

@@ -25,6 +25,7 @@ struct RandSpacing final : Node {
         .required()
         .above(0)
         .length(1)
+        .at_most("max_pixdim")
         .param("max_pixdim", &Params::max_pixdim, "Largest voxel sizes in mm, one or one an axis.")
         .required()
         .above(0)
@@ -45,9 +46,6 @@ struct RandSpacing final : Node {
   void open(const OpenContext&) override {
     require_one_or("min_pixdim", p.min_pixdim.size(), 3);
     require_one_or("max_pixdim", p.max_pixdim.size(), 3);
-    for (std::size_t d = 0; d < 3; ++d)
-      if (per_key(p.min_pixdim, d) <= 0 || per_key(p.min_pixdim, d) > per_key(p.max_pixdim, d))
-        throw Error(Exit::usage, "needed is 0 < min_pixdim <= max_pixdim on every axis");
   }
 
   void process(Firing& f) override {

@@ -31,8 +31,9 @@ struct SobelGradients final : EachKey<SobelGradients> {
     return each_key_spec<Params>("sobel_gradients",
                                  "The gradient along each axis, by Sobel's kernels.",
                                  "Fields [C, X, Y, Z] or [C, X, Y]; they become float32.")
-        .param("kernel_size", &Params::kernel_size, "Voxels of a kernel along an axis: odd.")
+        .param("kernel_size", &Params::kernel_size, "Voxels of a kernel along an axis.")
         .at_least(3)
+        .odd()
         .param("spatial_axes", &Params::spatial_axes,
                "Along which axes; the gradients stand one behind the other in the channels. null: "
                "all.")
@@ -56,7 +57,6 @@ struct SobelGradients final : EachKey<SobelGradients> {
   }
 
   void open(const OpenContext&) override {
-    if (p.kernel_size % 2 == 0) throw Error(Exit::usage, "kernel_size must be odd");
     along = {-1, 0, 1};
     across = {1, 2, 1};
     if (p.normalize_kernels) along = {-0.5f, 0, 0.5f}, across = {0.25f, 0.5f, 0.25f};

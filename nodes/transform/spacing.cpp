@@ -41,11 +41,6 @@ struct Spacing final : FusedNode {
         .resizes("@keys");
   }
 
-  void open(const OpenContext& context) override {
-    FusedNode::open(context);
-    if (p.pixdim.empty()) throw Error(Exit::usage, "pixdim is an empty list");
-  }
-
   void process(Firing& f) override {
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {

@@ -29,13 +29,9 @@ struct WorsenLabel final : Node {
                "By how many voxels, the least and the most; neighbours share a face.")
         .at_least(1)
         .length(2, 2)
+        .rising()
         .param("seed", &Params::seed, "Another one: other samples.")
         .takes("@keys", Form::image, 2, 3);
-  }
-
-  void open(const OpenContext&) override {
-    if (p.voxels[0] > p.voxels[1])
-      throw Error(Exit::usage, "voxels is the least number, then the most");
   }
 
   void process(Firing& f) override {

@@ -11,12 +11,13 @@ using namespace sluice;
 namespace {
 
 struct P {
-  std::int64_t whole = 3, count = 2;
+  std::int64_t whole = 3, count = 2, odd = 3, low = 1, high = 9;
   double share = 0.5, least = 1, large = 1;
   bool on = false;
   std::string word = "one", only = "one", text, other, root, net;
   std::vector<std::int64_t> two{1, 2}, some{1}, few{1}, as_two{1, 2}, one_more{1, 2, 3},
-      three{1, 2, 3}, as_three{1, 2, 3};
+      three{1, 2, 3}, as_three{1, 2, 3}, rise, from{1};
+  std::optional<std::vector<std::int64_t>> to;
   std::vector<std::string> words, per_two;
   std::vector<std::vector<double>> nested;
   std::optional<double> limit;
@@ -56,6 +57,11 @@ const Catalogue& types() {
               .length(1)
               .param("few", &P::few, "")
               .length(1, 3)
+              .param("odd", &P::odd, "")
+              .range(1, 9)
+              .odd()
+              .param("rise", &P::rise, "")
+              .rising()
               .param("nested", &P::nested, "")
               .param("text", &P::text, "")
               .param("other", &P::other, "")
@@ -77,7 +83,13 @@ const Catalogue& types() {
               .per("two")
               .param("three", &P::three, "")
               .param("as_three", &P::as_three, "")
-              .length_of("three"));
+              .length_of("three")
+              .param("low", &P::low, "")
+              .below("high")
+              .param("high", &P::high, "")
+              .param("from", &P::from, "")
+              .at_most("to")
+              .param("to", &P::to, ""));
     c.add(Spec("needs", "")
               .in("sample")
               .out("sample")
@@ -283,6 +295,29 @@ TEST_CASE("parameters that do not go together") {
   CHECK(with(set + R"("per_two": [])") ==
         "SL0234 nodes.n.per_two at [: \"per_two\": expected 2 entries, or one for all, found 0 | "
         "\"two\" has 2\n");
+}
+
+TEST_CASE("numbers in the wrong order, and even ones where an odd one is needed") {
+  CHECK(of(R"("odd": 4)") == "SL0223 nodes.n.odd at 4: \"odd\": expected an odd number, found 4\n");
+  CHECK(of(R"("odd": 10)") == "SL0223 nodes.n.odd at 10: \"odd\": expected 1 to 9, found 10\n");
+  CHECK(of(R"("odd": 5, "rise": [-1, 2, 2])").empty());
+  CHECK(of(R"("rise": [1, 3, 2])") ==
+        "SL0236 nodes.n.rise.2 at 2: \"rise\": expected at least the 3 before it, found 2\n");
+  const auto with = [](const std::string& params) {
+    return of("rules", R"("limit": 1, )" + params);
+  };
+  CHECK(with(R"("low": 9)") ==
+        "SL0236 nodes.n.low at 9: \"low\": expected less than the 9 of \"high\", found 9\n");
+  CHECK(with(R"("high": 0)") ==
+        "SL0236 nodes.n.high at 0: \"low\": expected less than the 0 of \"high\", found 1\n");
+  CHECK(with(R"("low": 2, "high": 3)").empty());
+  CHECK(with(R"("from": [1, 2], "to": [1, 1])") ==
+        "SL0236 nodes.n.from at [: \"from\": expected at most the 1 of \"to\", found 2\n");
+  CHECK(with(R"("from": [1, 2], "to": 2)").empty());
+  CHECK(with(R"("from": 3, "to": [3, 2])").starts_with("SL0236"));
+  CHECK(with(R"("from": [1, 2], "to": null)").empty());
+  CHECK(with(R"("from": [9], "to": [])").empty());
+  CHECK(with(R"("from": [1, 2, 9], "to": [1, 2])").empty());  // whose lengths another rule holds
 }
 
 TEST_CASE("parameters that lack, are unknown or count nothing") {

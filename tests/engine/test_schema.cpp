@@ -14,7 +14,7 @@ namespace {
 
 struct P {
   bool on = false, off = true;
-  std::int64_t count = 2, whole = 3;
+  std::int64_t count = 2, whole = 3, odd = 3;
   double share = 0.5, factor = 1;
   std::string word = "one", text, other, net;
   std::vector<std::int64_t> sizes{1, 2}, many;
@@ -64,6 +64,8 @@ Catalogue every_kind() {
             .param("many", &P::many, "One or more.")
             .length(1)
             .length_of("sizes")
+            .param("odd", &P::odd, "Odd.")
+            .odd()
             .param("nested", &P::nested, "Lists of lists.")
             .param("names", &P::names, "Names, or none.")
             .per("sizes")
@@ -82,7 +84,8 @@ Catalogue every_kind() {
   c.add(Spec("holds", "Holds other nodes.")
             .in("sample")
             .out("sample")
-            .param("transforms", &P::transforms, "Nodes."));
+            .param("transforms", &P::transforms, "Nodes.")
+            .length(1));
   c.add(Spec("steps", "Holds a step.")
             .in("sample")
             .out("sample")

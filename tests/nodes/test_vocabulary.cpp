@@ -497,7 +497,6 @@ TEST_CASE("what later parameters and nodes refuse") {
   CHECK(says(refusal("grid_distortion",
                      with({{"num_cells", 2}, {"distort_steps", {{1, 1}, {1, 1, 1}}}}), picture),
              "its cells need 3"));
-  CHECK(says(refusal("sobel_gradients", with({{"kernel_size", 4}}), volume), "must be odd"));
   CHECK(says(refusal("generate_heatmap", {{"spatial_shape", {8, 8}}, {"keys", "points"}},
                      sample_of("points", at::zeros({2, 3}))),
              "points of 3 axes"));
@@ -552,7 +551,6 @@ TEST_CASE("HoVerNet's post-processing says what it cannot take") {
   const std::string node = "hover_net_instance_map_post_processing";
   CHECK(says(refusal(node, Json::object(), in), "has one value everywhere"));
   CHECK(says(refusal(node, {{"activation", "sigmoid"}}, in), "needs one"));
-  CHECK(says(refusal(node, {{"sobel_kernel_size", 4}}, in), "must be odd"));
   in.set("horizontal_vertical", sample_of("hv", at::zeros({2, 8, 7})).at("hv"));
   CHECK(says(refusal(node, Json::object(), in), "does not lie on"));
   in.set("horizontal_vertical", sample_of("hv", at::zeros({3, 8, 8})).at("hv"));

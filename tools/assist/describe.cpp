@@ -132,7 +132,7 @@ std::string entries_of(const ParamSpec& p) {
 }  // namespace
 
 std::string type_of(const ParamSpec& p) {
-  std::string out = p.type;
+  std::string out = (p.odd ? "odd " : p.rising ? "rising " : "") + p.type;
   if (p.min && p.max) {
     out += " in " + number(*p.min) + ".." + number(*p.max);
   } else {
@@ -168,6 +168,12 @@ std::vector<std::vector<std::string>> rules_of(const Spec& s) {
         break;
       case ParamRule::Kind::per:
         rows.push_back({"rule", both, "one entry each, or one for all"});
+        break;
+      case ParamRule::Kind::below:
+        rows.push_back({"rule", both, "the first is below the second"});
+        break;
+      case ParamRule::Kind::at_most:
+        rows.push_back({"rule", both, "the first is not above the second"});
         break;
     }
   }
