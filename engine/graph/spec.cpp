@@ -157,9 +157,9 @@ Refused out_of_range(const ParamSpec& p, const Json& value) {
   if (p.max && v > *p.max) expected = "at most " + number(*p.max);
   if (p.above && v <= *p.above) expected = "more than " + number(*p.above);
   if (p.below && v >= *p.below) expected = "less than " + number(*p.below);
+  if (!expected.empty() && p.min && p.max) expected = number(*p.min) + " to " + number(*p.max);
   if (p.odd && expected.empty() && std::fmod(v, 2) == 0) expected = "an odd number";
   if (expected.empty()) return std::nullopt;
-  if (p.min && p.max && !p.odd) expected = number(*p.min) + " to " + number(*p.max);
   return Refusal{Why::range, "expected " + expected + ", found " + value.dump(), "", {}};
 }
 
