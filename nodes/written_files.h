@@ -25,10 +25,10 @@ namespace sluice {
 inline constexpr std::string_view output_dir_doc =
     "Folder; a relative one stands under the run's folder where there is one.";
 
-// Refuses what is no name of one file: a folder's, or with folders in it.
-inline const std::string& must_name_a_file(const std::string& name) {
+// Refuses what is no name of one file: a folder's, or with folders in it. `hint` ends what is said.
+inline const std::string& must_name_a_file(const std::string& name, const std::string& hint = "") {
   if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
-    throw DataError("\"" + name + "\" cannot be the name of a file");
+    throw DataError("\"" + name + "\" cannot be the name of a file" + hint);
   return name;
 }
 

@@ -152,6 +152,23 @@ static std::string foreign_prefix(Network& network, const Named& tensors) {
   return "";
 }
 
+// What the network's names begin with that end like the file's: "vit." where a transformer's
+// weights become a part of a network. The one with the most of them; "" where two have as many.
+static std::string own_prefix(const Network& network, const Named& tensors) {
+  std::map<std::string, std::size_t> found;
+  for (const auto& [key, tensor] : network.parameters())
+    for (auto dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1))
+      if (tensors.contains(key.substr(dot + 1))) ++found[key.substr(0, dot + 1)];
+  std::string prefix;
+  std::size_t most = 0;
+  for (const auto& [begin, n] : found) {
+    if (n == most) prefix.clear();
+    if (n > most) prefix = begin;
+    most = std::max(most, n);
+  }
+  return prefix;
+}
+
 static std::string advice(Network& network, const std::string& name, const Named& tensors,
                           const Fit& fit, bool partial) {
   if (const auto prefix = foreign_prefix(network, tensors); !prefix.empty() && prefix != name + ".")
@@ -159,6 +176,8 @@ static std::string advice(Network& network, const std::string& name, const Named
            printable(prefix) + "\"";
   if (fit.missing.empty())
     return partial ? "; none fits" : "; \"partial\": true leaves these as they are drawn";
+  if (const auto prefix = fit.filled.empty() ? own_prefix(network, tensors) : ""; !prefix.empty())
+    return "; with \"partial\": true they begin the part \"" + prefix + "\"";
   std::vector<std::string> there;
   for (const auto& [key, tensor] : tensors) there.push_back(key);
   const std::string first = fit.missing.front().substr(1, fit.missing.front().size() - 2);
@@ -183,12 +202,23 @@ void fill(Network& network, const std::string& name, const Named& tensors,
   if (!fit.missing.empty() || !fit.misshapen.empty()) weights::refuse(name, from, fit);
 }
 
+static Named renamed(const Named& tensors, const std::string& prefix) {
+  Named all;
+  for (const auto& [key, tensor] : tensors) all.emplace(prefix + key, tensor);
+  return all;
+}
+
 void begin_with(Network& network, const std::string& name, const WeightsFile& from, bool quiet) {
   const Named tensors = read_weights(from.file, from.key, from.strip_prefix);
   if (network.parameters().empty() && network.buffers().empty())
     throw Error(Exit::usage, from.file + ": network \"" + name +
                                  "\" has no weights to be filled: leave \"weights\" away");
-  const auto fit = weights::copy(network, name, tensors, !from.partial);
+  auto fit = weights::copy(network, name, tensors, !from.partial);
+  std::string part;
+  if (from.partial && fit.filled.empty() && fit.misshapen.empty()) {
+    part = weights::own_prefix(network, tensors);
+    if (!part.empty()) fit = weights::copy(network, name, renamed(tensors, part), false);
+  }
   const bool whole = fit.missing.empty() && fit.misshapen.empty();
   if (fit.filled.empty() || (!from.partial && !whole))
     weights::refuse(name, from.file, fit,
@@ -202,6 +232,7 @@ void begin_with(Network& network, const std::string& name, const WeightsFile& fr
   }
   std::string said = "network \"" + name + "\" begins with " + std::to_string(fit.filled.size()) +
                      " tensors of " + from.file;
+  if (!part.empty()) said += ", which become its part \"" + part + "\"";
   if (!fit.missing.empty()) said += "; not there: " + weights::listed(fit.missing);
   if (!fit.misshapen.empty()) said += "; of another shape: " + weights::listed(fit.misshapen);
   if (!fit.unused.empty()) said += "; not used: " + weights::listed(fit.unused);

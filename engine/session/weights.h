@@ -27,7 +27,8 @@ void fill(Network& network, const std::string& name,
           const std::map<std::string, at::Tensor>& tensors, const std::string& from);
 
 // What a network begins with. Of partial weights it says what was not there, did not fit or was not
-// used; throws where nothing fits.
+// used; where no name is the network's, they begin the part of it whose names end like theirs
+// ("vit." of a unetr). Throws where nothing fits.
 void begin_with(Network& network, const std::string& name, const WeightsFile& from, bool quiet);
 
 }  // namespace sluice

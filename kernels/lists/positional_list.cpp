@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/base/warnings.h"
 #include "kernels/lists/numpy_random.h"
 
 namespace sluice {
@@ -117,15 +118,21 @@ DataList list_side_by_side(const Json& lists, const std::string& where) {
   if (!lists.is_object() || lists.empty())
     throw Error(Exit::usage, where + ": is a dictionary of lists by field");
   DataList out;
-  bool first = true;
+  bool first = true, of_one_length = true;
+  std::string lengths;
   for (const auto& [key, list] : lists.items()) {
     const Names names = names_of(list, where + "." + key);
+    lengths += (first ? "" : ", ") + std::to_string(names.size()) + " of \"" + key + "\"";
     if (first)
       for (const auto& name : names) out.push_back({file_stem(name), {}});
+    of_one_length &= first || names.size() == out.size();
     first = false;
     out.resize(std::min(out.size(), names.size()));
     for (std::size_t i = 0; i < out.size(); ++i) out[i].files.emplace_back(key, names[i]);
   }
+  if (!of_one_length)
+    warn(where + ": there are " + lengths + ": the first " + std::to_string(out.size()) +
+         " of each are taken");
   return out;
 }
 

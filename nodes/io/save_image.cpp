@@ -105,12 +105,13 @@ struct SaveImage final : FileWriter {
       if (field.meta.size() != 1)
         throw DataError("field \"" + p.keys[i] + "\" is a batch; decollate it before saving");
       const auto [into, name] = place_of(out.name, field);
-      must_name_a_file(name);
+      const std::string hint =
+          "; name_by \"file\" with data_root_dir keeps the folders of their files";
+      must_name_a_file(name, hint);
       const std::string& postfix = p.output_postfix[p.output_postfix.size() == 1 ? 0 : i];
       const fs::path path = (p.separate_folder ? into / name : into) /
                             (name + (postfix.empty() ? "" : "_" + postfix) + p.output_ext);
-      written_.claim(path, f.stamp(), out.name, field.geometry().path,
-                     "; name_by \"file\" with data_root_dir keeps the folders of their files");
+      written_.claim(path, f.stamp(), out.name, field.geometry().path, hint);
       at::Tensor data = field.tensor;
       if (p.output_ext == ".png") {
         write_picture(path, data, p.keys[i]);

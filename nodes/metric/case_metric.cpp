@@ -6,6 +6,7 @@
 #include "engine/group/ranks.h"
 #include "kernels/files/file_io.h"
 #include "nodes/fields.h"
+#include "nodes/is_batch.h"
 
 namespace sluice {
 
@@ -47,13 +48,8 @@ void CaseMetricBase::add(const Sample& sample) {
 
 at::Tensor CaseMetricBase::batched(const Sample& sample, const std::string& key) const {
   const at::Tensor& t = sample.tensor(key);
-  const std::int64_t axes = common().spatial_dims;
-  if (t.defined() && t.dim() == axes + 1) return t.unsqueeze(0);
-  if (t.defined() && t.dim() == axes + 2) return t;
-  throw DataError("field \"" + key + "\" " + (t.defined() ? list_text(t.sizes()) + " " : "") +
-                  "is neither a sample nor a batch of " + std::to_string(axes) +
-                  " spatial axes, as spatial_dims says" +
-                  as_vector(key, t, sample.tensor(common().keys[0])));
+  const std::string hint = as_vector(key, t, sample.tensor(common().keys[0]));
+  return is_batch(sample.at(key), key, common().spatial_dims, hint) ? t : t.unsqueeze(0);
 }
 
 // What is reduced to one metric: a mean for each of its numbers.

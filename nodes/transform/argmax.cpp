@@ -3,6 +3,7 @@
 #include "engine/run/registry.h"
 #include "kernels/image/labels.h"
 #include "nodes/fields.h"
+#include "nodes/is_batch.h"
 
 namespace sluice {
 namespace {
@@ -41,18 +42,13 @@ struct Argmax final : Node {
   void process(Firing& f) override {
     Sample out = f.in();
     for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
-      const at::Tensor& x = field.tensor;
-      if (x.dim() != p.spatial_dims + 1 && x.dim() != p.spatial_dims + 2)
-        throw shape_error(p.keys[i], x,
-                          ", which is neither a sample nor a batch of " +
-                              std::to_string(p.spatial_dims) + " spatial axes");
-      field.tensor = discrete(x);
+      field.tensor = discrete(field.tensor, is_batch(field, p.keys[i], p.spatial_dims));
     });
     f.emit(std::move(out));
   }
 
-  at::Tensor discrete(const at::Tensor& x) const {
-    const std::int64_t channels = x.dim() - p.spatial_dims - 1;  // their axis
+  at::Tensor discrete(const at::Tensor& x, bool batch) const {
+    const std::int64_t channels = batch ? 1 : 0;  // their axis
     if (!p.regions_class_order.empty()) {
       if (x.size(channels) != std::ssize(p.regions_class_order))
         throw DataError("there are " + std::to_string(x.size(channels)) +
@@ -64,7 +60,7 @@ struct Argmax final : Node {
                             p.regions_class_order[static_cast<std::size_t>(c)]);
       return labels;
     }
-    return x.dim() == p.spatial_dims + 2 ? kernels::argmax_members(x) : kernels::argmax_channels(x);
+    return batch ? kernels::argmax_members(x) : kernels::argmax_channels(x);
   }
 };
 

@@ -79,6 +79,42 @@ TEST_CASE("weights of a run are called by its network's name, and need no prefix
   CHECK(begin_with("empty", "").code == 0);
 }
 
+TEST_CASE("weights of a run's one network are written by the names that PyTorch has") {
+  const Begun b;
+  REQUIRE(b.t.run("--out a --set run.epochs=1").code == 0);
+  const auto written = shell::run(b.t.in_folder + "$SLUICE weights a -o w.safetensors");
+  REQUIRE_MESSAGE(written.code == 0, written.err);
+  const json run = b.weights("a").at("tensors"), file = b.weights("w.safetensors").at("tensors");
+  REQUIRE(file.size() == run.size());
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    CHECK("net." + file[i].at("name").get<std::string>() == run[i].at("name"));
+    CHECK(file[i].at("sum") == run[i].at("sum"));
+  }
+  CHECK(b.weights(folder + "unet.pt --strip-prefix module.").at("tensors")[0].at("name") ==
+        file[0].at("name"));
+}
+
+TEST_CASE("pretrained weights become the part of a network whose names end like theirs") {
+  const Begun b;
+  REQUIRE(b.t.run("--out a --set run.epochs=1").code == 0);
+  REQUIRE(
+      shell::run(b.t.in_folder + "$SLUICE weights a --strip-prefix net.model. -o part.safetensors")
+          .code == 0);
+  const auto with = [&](const std::string& more) {
+    return b.t.run(
+        "--set +models.net.weights=part.safetensors --set run.epochs=1 "
+        "--set nodes.step.lr=0 --overwrite --out b" +
+        more);
+  };
+  const auto whole = with("");
+  CHECK(whole.code == 2);
+  CHECK(contains(whole.err, "with \"partial\": true they begin the part \"model.\""));
+  const auto part = with(" --set +models.net.partial=true");
+  REQUIRE_MESSAGE(part.code == 0, part.err);
+  CHECK(contains(part.err, "part.safetensors, which become its part \"model.\""));
+  CHECK(b.weights("b").at("weights_sha256") == b.weights("a").at("weights_sha256"));
+}
+
 TEST_CASE("weights that have more than the network are told, since they may be another one's") {
   const TinyTraining t;
   REQUIRE(t.run("--out a --set run.epochs=1").code == 0);

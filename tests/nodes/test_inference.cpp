@@ -519,6 +519,19 @@ TEST_CASE("argmax takes the first of equal channels, for a sample and for a batc
   CHECK(at::equal(kernels::argmax_channels(at::ones({4, 3000})), at::zeros({1, 3000}, at::kByte)));
 }
 
+TEST_CASE("a batch of pictures is not taken for one volume") {
+  Sample batch = sample_of("pred", at::rand({3, 2, 5, 6}));
+  batch.set("label",
+            Field(at::ones({3, 1, 5, 6}), std::vector<MetaPtr>(3, std::make_shared<const Meta>())));
+  batch.set("pred", Field(batch.tensor("pred"), batch.at("label").meta));
+  const std::string why =
+      "field \"pred\" [3, 2, 5, 6] is a batch of 3 samples of 2 spatial axes, and spatial_dims is "
+      "3";
+  CHECK(message_of([&] { drive("argmax", {}, {batch}); }).ends_with(why));
+  CHECK(message_of([&] { Driver("dice_metric", {}).fire({batch}); }).ends_with(why));
+  CHECK(drive("argmax", {{"spatial_dims", 2}}, {batch}).at(0).tensor("pred").size(1) == 1);
+}
+
 TEST_CASE("activations are softmax over channels or a sigmoid each") {
   const auto [scores, label] = dice_inputs();
   const auto soft = drive("activations", {{"softmax", true}}, {sample_of("pred", scores)});

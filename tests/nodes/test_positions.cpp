@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/base/error.h"
+#include "engine/base/warnings.h"
 #include "engine/state/resource.h"
 #include "kernels/files/nifti.h"
 #include "kernels/files/volume.h"
@@ -57,8 +58,12 @@ TEST_CASE("path_lists pairs sorted files by position, replaces in names, and tak
       {{"lists", {{"image", {{"csv", root + "/list.csv"}, {"column", "t2"}, {"prefix", "/d/"}}}}}});
   REQUIRE(all.size() == 2);
   CHECK(all[1].at("image").geometry().path == "/d/y.nii");
+  forget_warnings();
   CHECK(rows({{"lists", {{"image", a}, {"label", root + "/b*.nii"}}}}).size() ==
         2);  // the shortest
+  REQUIRE(warnings().size() == 1);
+  CHECK(warnings()[0].find("there are 4 of \"image\", 2 of \"label\": the first 2 of each are "
+                           "taken") != std::string::npos);
   const auto why = [&](Json params) { return message_of([&] { Driver("path_lists", params); }); };
   CHECK(contains(why({{"lists", {{"image", root + "/c*.nii"}}}}), "no file matches"));
   CHECK(contains(why({{"lists", {{"image", root + "/**/a.nii"}}}}), "** is not read"));

@@ -13,12 +13,31 @@
 
 namespace sluice {
 
+using Named = std::map<std::string, at::Tensor>;
+
 // Of the numbers, in float64: with the shape enough to tell two files apart at a glance.
 static double sum_of(const at::Tensor& t) { return t.to(at::kDouble).sum().item<double>(); }
 
+// A run's tensors are called by their network first, "net.model.0.conv.weight". Of one network
+// those of a file of their own are not, so that PyTorch's module of that kind loads them as they
+// are.
+static Named without_network(const std::filesystem::path& from, const Named& all) {
+  const bool is_run = std::filesystem::is_directory(from / "checkpoints") ||
+                      std::filesystem::is_regular_file(from / "state.json");
+  if (!is_run || all.empty()) return all;
+  const std::string& first = all.begin()->first;
+  const std::string network = first.substr(0, first.find('.') + 1);
+  Named stripped;
+  for (const auto& [name, tensor] : all) {
+    if (!name.starts_with(network)) return all;
+    stripped.emplace(name.substr(network.size()), tensor);
+  }
+  return stripped;
+}
+
 int weights_command(const Json& request) {
   const std::string file = request.at("file"), out = request.at("out");
-  const auto all = read_weights(file, request.at("key"), request.at("strip_prefix"));
+  const Named all = read_weights(file, request.at("key"), request.at("strip_prefix"));
   const bool as_json = request.at("json"), brief = request.value("brief", false);
   Json tensors = Json::array();
   std::int64_t numbers = 0;
@@ -36,7 +55,7 @@ int weights_command(const Json& request) {
   if (out.ends_with(".pth"))
     nnunet::write_checkpoint(all, file, out);
   else if (!out.empty())
-    write_safetensors(out, all);
+    write_safetensors(out, without_network(file, all));
   const std::string digest = weights_sha256(all);
   if (as_json)
     std::cout << Json{{"tensors", tensors}, {"numbers", numbers}, {"weights_sha256", digest}}.dump(
