@@ -8,6 +8,7 @@
 //   };
 #pragma once
 
+#include "engine/base/warnings.h"
 #include "engine/graph/param_group.h"
 #include "kernels/loss/terms.h"
 #include "nodes/loss/loss.h"
@@ -211,12 +212,18 @@ class TermLoss : public LossOf<P> {
       throw Error(Exit::usage, "weight has " + std::to_string(w->size()) + " values for " +
                                    std::to_string(wanted) + " classes");
     if (!indices) return;
-    f.when_done([this, &s, &field, classes] {
+    const bool first_epoch = f.stamp().epoch == 0;
+    f.when_done([this, &s, &field, classes, first_epoch] {
       const at::Tensor& given = field.tensor;
       const auto& ignored = p.target.ignore_index;
       const at::Tensor known = ignored ? given.masked_fill(given.eq(*ignored), 0) : given;
       if (const auto bad = find_bad_label(known, classes))
         throw bad_label(s, field, bad->sample, Json(bad->value).dump(), classes);
+      if (first_epoch && given.is_floating_point() && !given.equal(given.trunc()))
+        warn(
+            "\"" + p.label_key +
+            "\" has values that are no whole numbers; as class indices they are cut to whole ones: "
+            "was it resampled linearly? (mode \"nearest\" keeps classes)");
     });
   }
 };

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "engine/base/error.h"
+#include "engine/base/warnings.h"
 #include "engine/graph/field_names.h"
 #include "kernels/loss/terms.h"
 #include "tests/nodes/drive.h"
@@ -592,6 +593,26 @@ TEST_CASE("a label of another shape is refused in words") {
   in.label = in.label.narrow(2, 0, 2);
   CHECK_THROWS_WITH_AS(loss_of("dice_loss", {{"to_onehot_y", true}}, in),
                        "label [2, 1, 2, 3] does not fit the output [2, 2, 3, 3]", DataError);
+}
+
+TEST_CASE("class indices with fractions are told, since a label was resampled linearly") {
+  forget_warnings();
+  Pair in = small();
+  loss_of("dice_loss", {{"to_onehot_y", true}}, in);
+  CHECK(warnings().empty());
+  in.label[0][0][1][1] = 0.4;
+  loss_of("dice_loss", {{"to_onehot_y", true}}, in);
+  REQUIRE(warnings().size() == 1);
+  CHECK(warnings()[0].find("\"label\" has values that are no whole numbers") == 0);
+}
+
+TEST_CASE(
+    "tversky_loss has a value for each member and class where nothing is reduced, as MONAI's") {
+  const Pair in = small();
+  const Json params = {{"to_onehot_y", true}, {"reduction", "none"}};
+  const at::Tensor all = loss_of("tversky_loss", params, in);
+  CHECK((all.sizes() == at::IntArrayRef{2, 2}));
+  CHECK((loss_of("dice_loss", params, in).sizes() == at::IntArrayRef{2, 2, 1, 1}));
 }
 
 TEST_CASE("a loss of chosen rows is that of these rows, and of none it is 0 without a gradient") {
