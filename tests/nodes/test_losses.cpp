@@ -610,9 +610,13 @@ TEST_CASE(
     "tversky_loss has a value for each member and class where nothing is reduced, as MONAI's") {
   const Pair in = small();
   const Json params = {{"to_onehot_y", true}, {"reduction", "none"}};
-  const at::Tensor all = loss_of("tversky_loss", params, in);
-  CHECK((all.sizes() == at::IntArrayRef{2, 2}));
-  CHECK((loss_of("dice_loss", params, in).sizes() == at::IntArrayRef{2, 2, 1, 1}));
+  const auto map = [&](const std::string& type) {
+    Sample sample = sample_of("pred", in.pred);
+    sample.set("label", sample_of("label", in.label).at("label"));
+    return drive(type, params, {sample}).at(0).tensor("loss");
+  };
+  CHECK((map("tversky_loss").sizes() == at::IntArrayRef{2, 2}));
+  CHECK((map("dice_loss").sizes() == at::IntArrayRef{2, 2, 1, 1}));
 }
 
 TEST_CASE("a loss of chosen rows is that of these rows, and of none it is 0 without a gradient") {
