@@ -207,6 +207,12 @@ class TermLoss : public LossOf<P> {
       throw DataError(indices ? "the label holds class indices: set to_onehot_y"
                               : "to_onehot_y needs a label [N, 1, ...] of class indices, got " +
                                     c10::str(label.sizes()));
+    if (classes == 1 && (p.target.softmax || p.target.to_onehot_y))
+      warn("the output has one channel: " +
+           std::string(p.target.softmax && p.target.to_onehot_y ? "softmax and to_onehot_y change"
+                       : p.target.softmax                       ? "softmax changes"
+                                                                : "to_onehot_y changes") +
+           " nothing");
     const auto wanted = static_cast<std::size_t>(weights(Target(pred, label, p.target)));
     if (const auto& w = p.target.weight; w && w->size() != 1 && w->size() != wanted)
       throw Error(Exit::usage, "weight has " + std::to_string(w->size()) + " values for " +

@@ -606,14 +606,21 @@ TEST_CASE("class indices with fractions are told, since a label was resampled li
   CHECK(warnings()[0].find("\"label\" has values that are no whole numbers") == 0);
 }
 
-TEST_CASE(
-    "tversky_loss has a value for each member and class where nothing is reduced, as MONAI's") {
+TEST_CASE("that softmax and to_onehot_y change nothing of an output of one channel is told") {
+  forget_warnings();
+  const Pair in = inputs("one");
+  const double plain = loss_of("dice_loss", Json::object(), in);
+  CHECK(warnings().empty());
+  CHECK(loss_of("dice_loss", {{"softmax", true}, {"to_onehot_y", true}}, in) == plain);
+  CHECK(warnings() == std::vector<std::string>{"the output has one channel: softmax and "
+                                               "to_onehot_y change nothing"});
+}
+
+TEST_CASE("tversky_loss' map has a value for each member and class, as MONAI's") {
   const Pair in = small();
   const Json params = {{"to_onehot_y", true}, {"reduction", "none"}};
   const auto map = [&](const std::string& type) {
-    Sample sample = sample_of("pred", in.pred);
-    sample.set("label", sample_of("label", in.label).at("label"));
-    return drive(type, params, {sample}).at(0).tensor("loss");
+    return drive(type, params, {batch(in.pred, in.label)}).at(0).tensor("loss");
   };
   CHECK((map("tversky_loss").sizes() == at::IntArrayRef{2, 2}));
   CHECK((map("dice_loss").sizes() == at::IntArrayRef{2, 2, 1, 1}));
