@@ -177,7 +177,9 @@ struct ModelSettings {
                                      "not: \"module.\".")
                               .param("partial", &ModelSettings::partial,
                                      "Weights that the file lacks, or has in another shape, stay "
-                                     "as they are drawn.");
+                                     "as they are drawn. Where no name of the file is the "
+                                     "network's, it begins the part whose names end like them: a "
+                                     "vit's the \"vit.\" of a unetr.");
     return s;
   }
 };
