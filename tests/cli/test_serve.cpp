@@ -11,8 +11,8 @@ namespace {
 
 // Starts the server, waits until it answers, runs `clients` with $url, and ends it.
 shell::Result served(const Packaged& p, const std::string& options, const std::string& clients,
-                     const std::string& package = "p") {
-  return p.sh("$SLUICE serve " + package + " --port 0 " + options +
+                     const std::string& package = "p", const std::string& environment = "") {
+  return p.sh(environment + "$SLUICE serve " + package + " --port 0 " + options +
               " 2> log & pid=$!\n"
               "for i in $(seq 200); do grep -q 'on http' log && break; sleep 0.05; done\n"
               "url=$(sed -n 's/.* on //p' log | head -1)\n" +
@@ -253,6 +253,8 @@ chunk = b'10000\r\n' + bytes(1 << 16) + b'\r\n'
 packed = gzip.compress(bytes(3 << 20))
 if kind == 'chunks': ask(b'Transfer-Encoding: chunked', [chunk] * 40)
 if kind == 'packed': ask(b'Content-Encoding: gzip\r\nContent-Length: %d' % len(packed), [packed])
+if kind == 'empty': ask(b'Content-Length: 0', [])
+if kind == 'chunks of nothing': ask(b'Transfer-Encoding: chunked', [b'0\r\n\r\n'])
 if kind == 'slow':
     ask(b'Content-Length: %d' % len(image), [image[i:i + 1] for i in range(40)], 0.1)
 if kind == 'declared': ask(b'Content-Length: 99999999', [image[:40]])
@@ -265,16 +267,117 @@ TEST_CASE("--max-size holds for chunks and for what is packed, --timeout for the
   const Packaged p;
   p.folder.write("odd.py", odd_uploads);
   const std::string odd = python + " odd.py $url ";
-  const auto r = served(p, "--max-size 2M",
-                        odd + "chunks > chunks\n" + odd + "packed > packed\ntimeout 10 " + odd +
-                            "declared > declared");  // and never sent
+  const auto r =
+      served(p, "--max-size 2M",
+             odd + "chunks > chunks\n" + odd + "packed > packed\ntimeout 10 " + odd +
+                 "declared > declared\n" +  // and never sent
+                 odd + "empty > empty\n" + odd + "'chunks of nothing' > nothing\n" + python +
+                 " -c \"import urllib.request as u; "
+                 "print(u.urlopen('$url/metrics').read().decode())\" > metrics");
   INFO(r.err);
   for (const char* name : {"chunks", "packed", "declared"})
     CHECK_MESSAGE(p.folder.read(name).starts_with("413 the upload is larger than 2000000 bytes"),
                   name, ": ", p.folder.read(name));
+  for (const char* name : {"empty", "nothing"})
+    CHECK_MESSAGE(p.folder.read(name).starts_with("400 the upload is empty"), name, ": ",
+                  p.folder.read(name));
+  CHECK(p.folder.read("metrics").find("total{status=\"413\"} 3\n") != std::string::npos);
   served(p, "--timeout 1", odd + "slow > slow");
   CHECK_MESSAGE(p.folder.read("slow") == "408 the upload is not there in 1 s closed\n",
                 p.folder.read("slow"));
+}
+
+namespace {
+
+// Requests whose bodies come byte by byte, all at once: what each was answered, in their order.
+// "||" ends a line.
+const char* const drip = R"(
+import select, socket, sys, time, urllib.parse
+where = urllib.parse.urlparse(sys.argv[1])
+open_, said = {}, {}
+for i, request in enumerate(sys.argv[2:]):
+    s = socket.create_connection((where.hostname, where.port))
+    s.sendall(request.replace('||', '\r\n').encode() + b'\r\nHost: x\r\n\r\nx')
+    open_[s], said[i] = i, 'no answer'
+end = time.monotonic() + 90
+while open_ and time.monotonic() < end:
+    there = select.select(list(open_), [], [], 0.1)[0]
+    for s in list(open_):
+        try:
+            if s not in there: s.sendall(b'x')
+            else:
+                head, _, text = s.makefile('rb').read().decode().partition('\r\n\r\n')
+                said[open_.pop(s)] = head.split(' ')[1] + ' ' + text.strip()
+        except OSError as e: said[open_.pop(s)] = str(e)
+for i in sorted(said): print(said[i])
+)";
+
+}  // namespace
+
+TEST_CASE("what is refused is refused before its body has come") {
+  const Packaged p;
+  p.folder.write("drip.py", drip);
+  const std::string other = "404 POST /predict, GET /health and GET /metrics are answered";
+  const std::string number = "400 Content-Length is no number of bytes";
+  const std::pair<std::string, std::string> requests[] = {
+      {"PUT /x HTTP/1.1||Content-Length: 1000000", other},
+      {"POST /x HTTP/1.1||Transfer-Encoding: chunked", other},
+      {"PUT /predict HTTP/1.1||Content-Length: 1000000", "405 /predict answers POST"},
+      {"POST /health HTTP/1.1||Content-Length: 1000000", "405 /health answers GET, HEAD"},
+      {"POST /predict HTTP/1.1", "411 Content-Length is missing"},
+      {"POST /predict HTTP/1.1||Content-Length: 1x", number},
+      {"POST /predict HTTP/1.1||Content-Length: -1", number},
+      {"POST /predict HTTP/1.1||Content-Length: 1000||Content-Length: 2000", number},
+      {"POST /predict HTTP/1.1||Content-Length: 99999999999999999999",
+       "413 the upload is larger than 1000000000 bytes"},
+      {"POST /predict HTTP/1.1||Transfer-Encoding: gzip, chunked",
+       "501 Transfer-Encoding: only \"chunked\" is read"},
+      {"POST /predict HTTP/1.1||Content-Length: 1000||Content-Encoding: zstd",
+       "415 Content-Encoding: only one of gzip, deflate, br and identity is read"}};
+  std::string all, expected;
+  for (const auto& [request, answer] : requests) {
+    all += " '" + request + "'";
+    expected += answer + "\n";
+  }
+  const auto r = served(p, "--queue 0",
+                        python + " drip.py $url" + all + " > said\n" + python +
+                            " -c \"import urllib.request as u; "
+                            "print(u.urlopen('$url/metrics').read().decode())\" > metrics");
+  INFO(r.err);
+  CHECK(p.folder.read("said") == expected);
+  const std::string metrics = p.folder.read("metrics");
+  INFO(metrics);
+  CHECK(metrics.find("status=\"404\"") == std::string::npos);
+  for (const std::string count : {"\"400\"} 3\n", "\"411\"} 1\n", "\"413\"} 1\n", "\"415\"} 1\n",
+                                  "\"501\"} 1\n", "sluice_request_seconds_count 7\n"})
+    CHECK_MESSAGE(metrics.find(count) != std::string::npos, count);
+  const std::string strange = " 'POST /predict HTTP/1.1||Content-Length: 1000000'";
+  served(p, "--queue 0",
+         python + " drip.py $url" + strange + strange + strange + strange + strange + " > said",
+         "p", "SLUICE_TOKEN=secret ");
+  const std::string token = "401 Authorization: Bearer TOKEN is missing or wrong\n";
+  CHECK(p.folder.read("said") == token + token + token + token + token);
+}
+
+TEST_CASE(
+    "an upload that comes byte by byte leaves its place to others and does not hold the end") {
+  const Packaged p;
+  p.folder.write("drip.py", drip);
+  p.folder.write("ask.py", ask);
+  const std::string slow =
+      python + " drip.py $url 'POST /predict HTTP/1.1||Content-Length: 1000000' > ";
+  const std::string until_it_waits =
+      "for i in $(seq 600); do " + python +
+      " ask.py $url/health | grep -q 'waiting\":1' && break; sleep 0.1; done\n";
+  const auto r = served(p, "--queue 0",
+                        slow + "slow & client=$!\n" + until_it_waits + client +
+                            "data/images/a0.nii 1 0 0 0 > said.json\nwait $client\n" + slow +
+                            "last & client=$!\n" + until_it_waits + "kill $pid; wait $client\n");
+  INFO(r.err);
+  CHECK_MESSAGE(p.folder.read("slow").starts_with("408 the upload comes too slowly: "),
+                p.folder.read("slow"));
+  CHECK(p.read_json("said.json").at("answers") == json{{"good 200", 1}});
+  CHECK(p.folder.read("last") == "503 the server is ending\n");
 }
 
 TEST_CASE("a disk that is full is no fault of the upload") {

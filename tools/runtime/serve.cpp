@@ -1,17 +1,10 @@
 #include "tools/runtime/serve.h"
 
-// As Debian's library was compiled.
-#define CPPHTTPLIB_OPENSSL_SUPPORT
-#define CPPHTTPLIB_ZLIB_SUPPORT
-#define CPPHTTPLIB_BROTLI_SUPPORT
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <httplib.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <climits>
@@ -30,6 +23,7 @@
 #include "engine/state/zip_file.h"
 #include "kernels/lists/data_list.h"
 #include "tools/edge/manifest.h"
+#include "tools/runtime/http_server.h"
 #include "tools/runtime/package.h"
 #include "tools/runtime/run/supervise.h"
 
@@ -45,80 +39,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// What a client is told when it gets no segmentation.
-struct Refusal {
-  int status;
-  std::string why;
-};
-
 constexpr const char* no_room = "there is no room for the upload";
-
-constexpr double most_headers_s = 10;
-
-// A connection whose headers have to be whole by a certain time, however slowly they come: else
-// clients that send a byte now and then would hold all threads.
-class Connection final : public httplib::Stream {
- public:
-  Connection(int socket, double headers_s)
-      : socket_(socket),
-        last_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                 std::chrono::duration<double>(headers_s))) {}
-  ~Connection() override {
-    ::shutdown(socket_, SHUT_RDWR);
-    ::close(socket_);
-  }
-  void headers_are_whole() { last_.reset(); }
-
-  bool is_readable() const override { return waits(POLLIN); }
-  bool is_writable() const override { return waits(POLLOUT); }
-  ssize_t read(char* to, std::size_t n) override {
-    if (next_ == held_) {  // the library asks for headers byte by byte
-      if (!is_readable()) return -1;
-      const ssize_t got = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
-      if (got <= 0) return got;
-      next_ = 0;
-      held_ = static_cast<std::size_t>(got);
-    }
-    n = std::min(n, held_ - next_);
-    std::copy_n(buffer_.data() + next_, n, to);
-    next_ += n;
-    return static_cast<ssize_t>(n);
-  }
-  ssize_t write(const char* from, std::size_t n) override {
-    return is_writable() ? ::send(socket_, from, n, MSG_NOSIGNAL) : -1;
-  }
-  void get_remote_ip_and_port(std::string&, int&) const override {}
-  void get_local_ip_and_port(std::string&, int&) const override {}
-  int socket() const override { return socket_; }
-
- private:
-  bool waits(short event) const {
-    using std::chrono::milliseconds;
-    milliseconds most(30'000);
-    if (last_) most = std::chrono::duration_cast<milliseconds>(*last_ - Clock::now());
-    pollfd one{socket_, event, 0};
-    return most.count() > 0 && ::poll(&one, 1, static_cast<int>(most.count())) > 0;
-  }
-
-  const int socket_;
-  std::optional<Clock::time_point> last_;  // until the headers are whole
-  std::array<char, 16384> buffer_{};
-  std::size_t next_ = 0, held_ = 0;
-};
-
-// One request a connection: a client that was refused goes on sending what nobody reads.
-class Http final : public httplib::Server {
- public:
-  double headers_s = most_headers_s;
-
- private:
-  bool process_and_close_socket(int socket) override {
-    Connection connection(socket, headers_s);
-    bool is_closed = false;
-    return process_request(connection, true, is_closed,
-                           [&](Request&) { connection.headers_are_whole(); });
-  }
-};
 
 // Of a path that is served: what may be asked there.
 std::string allowed(const std::string& path) {
@@ -151,7 +72,7 @@ class Server {
 
   void run(int port) {
     http_.set_payload_max_length(max_bytes_);
-    http_.headers_s = std::min(most_headers_s, timeout_s_);
+    http_.most_s = timeout_s_;
     // Without SO_REUSEPORT, with which two servers could share a port.
     http_.set_socket_options([](int socket) {
       const int yes = 1;
@@ -171,17 +92,12 @@ class Server {
     });
     http_.Post("/predict", [this](const Request& q, Response& r,
                                   const httplib::ContentReader& body) { answer(q, r, body); });
-    http_.set_error_handler([](const Request& q, Response& r) {
-      if (!r.body.empty()) return;
-      const std::string other = allowed(q.path);
-      if (r.status == 413) r.set_content("the upload is too large\n", "text/plain");
-      if (r.status != 404) return;
-      if (other.empty())
-        return r.set_content("POST /predict, GET /health and GET /metrics are answered\n",
-                             "text/plain");
-      r.status = 405;
-      r.set_header("Allow", other);
-      r.set_content(q.path + " answers " + other + "\n", "text/plain");
+    http_.set_pre_routing_handler([this](const Request& q, Response& r) {
+      const auto why = refusal(q, r);
+      if (!why) return HttpServer::HandlerResponse::Unhandled;
+      refuse(r, *why);
+      if (q.path == "/predict" && q.method == "POST") count(r, 0);
+      return HttpServer::HandlerResponse::Handled;
     });
     if (port == 0) {
       port = http_.bind_to_any_port(host_);
@@ -193,15 +109,53 @@ class Server {
                       port, host_, port));
     }
     tell(fmt::format("serving {} on http://{}:{}", package_.string(), host_, port));
-    std::thread end([this] {
-      while (!stopping()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::atomic<bool> over = false;
+    std::thread end([&] {
+      while (!over && !(stopping() && http_.is_running()))  // else stop() does nothing
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
       http_.stop();
     });
     http_.listen_after_bind();
+    over = true;
     end.join();
+    if (!stopping()) throw IoError("the machine gives the server no more connections");
   }
 
  private:
+  // What is refused before anything of the body is read: the library would read a body that nobody
+  // takes into memory, however slowly it comes.
+  std::optional<HttpRefusal> refusal(const Request& q, Response& r) const {
+    const std::string methods = allowed(q.path);
+    if (methods.empty())
+      return HttpRefusal{404, "POST /predict, GET /health and GET /metrics are answered"};
+    if (methods.find(q.method) == std::string::npos) {
+      r.set_header("Allow", methods);
+      return HttpRefusal{405, q.path + " answers " + methods};
+    }
+    if (q.method != "POST") return std::nullopt;
+    if (!token_.empty() && q.get_header_value("Authorization") != "Bearer " + token_)
+      return HttpRefusal{401, "Authorization: Bearer TOKEN is missing or wrong"};
+    const auto lengths = q.get_header_value_count("Content-Length");
+    const std::string length = q.get_header_value("Content-Length");
+    if (lengths > 1 || length.find_first_not_of("0123456789") != std::string::npos)
+      return HttpRefusal{400, "Content-Length is no number of bytes"};
+    if (q.has_header("Transfer-Encoding")) {
+      if (q.get_header_value("Transfer-Encoding") != "chunked")
+        return HttpRefusal{501, "Transfer-Encoding: only \"chunked\" is read"};
+    } else if (lengths == 0) {
+      return HttpRefusal{411, "Content-Length is missing"};
+    }
+    if (std::strtoull(length.c_str(), nullptr, 10) > max_bytes_)
+      return HttpRefusal{413, too_large()};
+    if (const std::string packed = q.get_header_value("Content-Encoding");
+        q.get_header_value_count("Content-Encoding") > 1 ||
+        (packed != "" && packed != "gzip" && packed != "deflate" && packed != "br" &&
+         packed != "identity"))
+      return HttpRefusal{415,
+                         "Content-Encoding: only one of gzip, deflate, br and identity is read"};
+    return std::nullopt;
+  }
+
   // From the place in the queue to the answer.
   void answer(const Request& q, Response& r, const httplib::ContentReader& body) {
     const auto begin = Clock::now();
@@ -210,61 +164,49 @@ class Server {
       r.set_header("Retry-After", "1");
     } else {
       try {
-        if (!token_.empty() && q.get_header_value("Authorization") != "Bearer " + token_)
-          throw Refusal{401, "Authorization: Bearer TOKEN is missing or wrong"};
-        // The library would read what is declared too large to its end, however slowly it comes.
-        const std::string declared = q.get_header_value("Content-Length");
-        if (std::strtoull(declared.c_str(), nullptr, 10) > max_bytes_)
-          throw Refusal{413, too_large()};
         const Scratch folder;
-        const bool series = receive(q, r, body, folder.path);
+        const bool series = receive(q, body, folder.path);
         r.set_content(segmented(folder.path, series), "application/gzip");
-      } catch (const Refusal& why) {
+      } catch (const HttpRefusal& why) {
         refuse(r, why);
       } catch (const std::exception& e) {
         refuse(r, {500, e.what()});
       }
     }
     --waiting_;
-    const std::lock_guard lock(counts_mutex_);
-    ++answers_[r.status > 0 ? r.status : 200];
-    seconds_ += seconds_since(begin);
+    count(r, seconds_since(begin));
   }
 
-  static void refuse(Response& r, const Refusal& why) {
+  void count(const Response& r, double seconds) {
+    const std::lock_guard lock(counts_mutex_);
+    ++answers_[r.status > 0 ? r.status : 200];
+    seconds_ += seconds;
+  }
+
+  static void refuse(Response& r, const HttpRefusal& why) {
     r.status = why.status;
     r.set_content(why.why + "\n", "text/plain");
-    r.set_header("Connection", "close");  // what is left of the upload is not read
   }
 
   // The upload as files in FOLDER/in, as they come. Whether it is a DICOM series, zipped.
-  bool receive(const Request& q, Response& r, const httplib::ContentReader& body,
-               const fs::path& folder) const {
+  bool receive(const Request& q, const httplib::ContentReader& body, const fs::path& folder) const {
     fs::create_directories(folder / "in");
     std::map<std::string, std::ofstream> files;
     std::ofstream* file = nullptr;
-    std::optional<Refusal> why;
-    const auto stop = [&](int status, const std::string& text) {
-      if (!why) why = Refusal{status, text};
-      return false;
-    };
-    const auto begin = Clock::now();
     std::size_t left = max_bytes_;
     const auto begin_file = [&](const std::string& key) {
       if (std::find(keys_.begin(), keys_.end(), key) == keys_.end())
-        return stop(400, "the form has a file \"" + printable(key) + "\"; expected " +
-                             fmt::format("{}", fmt::join(keys_, ", ")));
-      if (files.contains(key)) return stop(400, "the form has two files \"" + key + "\"");
-      file = &(files[key] = std::ofstream(folder / key, std::ios::binary));
+        throw HttpRefusal{400, "the form has a file \"" + printable(key) + "\"; expected " +
+                                   fmt::format("{}", fmt::join(keys_, ", "))};
+      if (files.contains(key)) throw HttpRefusal{400, "the form has two files \"" + key + "\""};
+      file = &(files[key] = std::ofstream(upload(folder, key), std::ios::binary));
       return true;
     };
     // Chunks and what was packed have no length that could be looked at before.
     const auto take = [&](const char* data, std::size_t n) {
-      if (n > left) return stop(413, too_large());
+      if (n > left) throw HttpRefusal{413, too_large()};
       left -= n;
-      if (seconds_since(begin) > timeout_s_)
-        return stop(408, fmt::format("the upload is not there in {} s", timeout_s_));
-      if (!file->write(data, static_cast<std::streamsize>(n))) return stop(507, no_room);
+      if (!file->write(data, static_cast<std::streamsize>(n))) throw HttpRefusal{507, no_room};
       return true;
     };
     bool whole = false;
@@ -275,23 +217,32 @@ class Server {
       begin_file(keys_[0]);
       whole = body(take);
     }
-    if (!why && r.status == 413) stop(413, too_large());
-    if (!why && !whole) stop(400, "the upload ended early");
+    if (!whole) throw HttpRefusal{400, "the upload ended early"};
     for (auto& [key, one] : files) {
       one.close();
-      if (!one) stop(507, no_room);
+      if (!one) throw HttpRefusal{507, no_room};
     }
-    if (why) throw Refusal(*why);
+    if (left == max_bytes_) throw HttpRefusal{400, "the upload is empty"};
+    return place(folder);
+  }
+
+  static fs::path upload(const fs::path& folder, const std::string& key) {
+    return folder / ("upload_" + key);
+  }
+
+  // The uploads to where the package's graph finds them. Whether they are a DICOM series.
+  bool place(const fs::path& folder) const {
     for (const std::string& key : keys_) {
-      if (!fs::exists(folder / key)) throw Refusal{400, "the form lacks a file \"" + key + "\""};
-      const std::string front = read_text(folder / key, 4);
+      const fs::path file = upload(folder, key);
+      if (!fs::exists(file)) throw HttpRefusal{400, "the form lacks a file \"" + key + "\""};
+      const std::string front = read_text(file, 4);
       if (keys_.size() == 1 && is_zip(front)) {
-        unpack(folder / key, folder / "in" / key);
+        unpack(file, folder / "in" / key);
         return true;
       }
       const bool gzip = front.starts_with("\x1f\x8b");
       const std::string name = keys_.size() == 1 ? key : "case_" + key;
-      fs::rename(folder / key, folder / "in" / (name + (gzip ? ".nii.gz" : ".nii")));
+      fs::rename(file, folder / "in" / (name + (gzip ? ".nii.gz" : ".nii")));
     }
     return false;
   }
@@ -309,27 +260,28 @@ class Server {
       for (const auto& [path, entry] : zip.entries()) {
         const std::string name = fs::path(path).filename();
         if (name.empty() || name.starts_with('.') || path.starts_with("__MACOSX")) continue;
-        if (name.size() > NAME_MAX) throw Refusal{400, "a file's name in the archive is too long"};
+        if (name.size() > NAME_MAX)
+          throw HttpRefusal{400, "a file's name in the archive is too long"};
         if (entry.bytes > left)
-          throw Refusal{413, fmt::format("the archive holds more than {} bytes", max_bytes_)};
+          throw HttpRefusal{413, fmt::format("the archive holds more than {} bytes", max_bytes_)};
         left -= entry.bytes;
         if (fs::exists(into / name))
-          throw Refusal{400, "the archive has two files \"" + printable(name) + "\""};
+          throw HttpRefusal{400, "the archive has two files \"" + printable(name) + "\""};
         fs::create_directories(into);
         std::ofstream file(into / name, std::ios::binary);
         file << zip.unpacked(path);
         file.close();
-        if (!file) throw Refusal{507, no_room};
+        if (!file) throw HttpRefusal{507, no_room};
       }
-      if (!fs::exists(into)) throw Refusal{400, "the archive is empty"};
+      if (!fs::exists(into)) throw HttpRefusal{400, "the archive is empty"};
     } catch (const DataError& e) {
-      throw Refusal{400, e.what()};
+      throw HttpRefusal{400, e.what()};
     }
   }
 
   std::string segmented(const fs::path& folder, bool series) {
     const std::lock_guard one_at_a_time(engine_);
-    if (stopping()) throw Refusal{503, "the server is ending"};
+    if (stopping()) throw HttpRefusal{503, "the server is ending"};
     const auto begin = Clock::now();
     Options o = package_run(place_, folder / "in", folder / "out");
     if (series)
@@ -342,25 +294,25 @@ class Server {
     Outcome outcome;
     try {
       const auto session = Session::open(o);
-      if (!session) throw Refusal{500, "the package's graph is wrong"};
+      if (!session) throw HttpRefusal{500, "the package's graph is wrong"};
       outcome = run_for(*session, o);
     } catch (const Error& e) {
-      throw Refusal{e.exit == Exit::data ? 400 : 500, without(folder, e.what())};
+      throw HttpRefusal{e.exit == Exit::data ? 400 : 500, without(folder, e.what())};
     }
     if (outcome.status == Outcome::Status::failed)
-      throw Refusal{outcome.failure.exit == Exit::data ? 400 : 500,
-                    without(folder, outcome.failure.str())};
+      throw HttpRefusal{outcome.failure.exit == Exit::data ? 400 : 500,
+                        without(folder, outcome.failure.str())};
     if (outcome.status != Outcome::Status::done)
-      throw Refusal{stopping() ? 503 : 504, stopping()
-                                                ? "the server is ending"
-                                                : fmt::format("not done in {} s", timeout_s_)};
+      throw HttpRefusal{stopping() ? 503 : 504, stopping()
+                                                    ? "the server is ending"
+                                                    : fmt::format("not done in {} s", timeout_s_)};
     for (const auto& file : fs::directory_iterator(folder / "out/segmentations")) {
       const std::lock_guard lock(counts_mutex_);
       ++predictions_;
       computing_ += seconds_since(begin);
       return read_text(file.path());
     }
-    throw Refusal{500, "the prediction made no segmentation"};
+    throw HttpRefusal{500, "the prediction made no segmentation"};
   }
 
   // Where files lie here is nothing to a client.
@@ -397,7 +349,7 @@ class Server {
   const std::size_t max_bytes_;
   std::string token_;
   std::vector<std::string> keys_;
-  Http http_;
+  HttpServer http_;
   std::mutex engine_;
   std::atomic<std::int64_t> waiting_{0};
   std::mutex counts_mutex_;
