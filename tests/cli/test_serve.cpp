@@ -228,7 +228,7 @@ namespace {
 // Uploads whose length no header says, or that come byte by byte: status and text of the answers,
 // and whether the connection was closed then.
 const char* const odd_uploads = R"(
-import gzip, socket, sys, time, urllib.parse
+import gzip, socket, struct, sys, time, urllib.parse
 where = urllib.parse.urlparse(sys.argv[1])
 def answer(s):
     said = b''
@@ -253,6 +253,12 @@ chunk = b'10000\r\n' + bytes(1 << 16) + b'\r\n'
 packed = gzip.compress(bytes(3 << 20))
 if kind == 'chunks': ask(b'Transfer-Encoding: chunked', [chunk] * 40)
 if kind == 'packed': ask(b'Content-Encoding: gzip\r\nContent-Length: %d' % len(packed), [packed])
+if kind in ('header', 'bytes'):  # 4,000,000 bytes of float32, of which few are there; uint8
+    of = bytearray(image[:352])
+    struct.pack_into('<8h', of, 40, 3, 100, 100, 100, 1, 1, 1, 1)
+    if kind == 'bytes': struct.pack_into('<2h', of, 70, 2, 8)
+    packed = gzip.compress(bytes(of) + bytes(1000000 if kind == 'bytes' else 99))
+    ask(b'Content-Length: %d' % len(packed), [packed])
 if kind == 'empty': ask(b'Content-Length: 0', [])
 if kind == 'chunks of nothing': ask(b'Transfer-Encoding: chunked', [b'0\r\n\r\n'])
 if kind == 'slow':
@@ -267,21 +273,24 @@ TEST_CASE("--max-size holds for chunks and for what is packed, --timeout for the
   const Packaged p;
   p.folder.write("odd.py", odd_uploads);
   const std::string odd = python + " odd.py $url ";
-  const auto r =
-      served(p, "--max-size 2M",
-             odd + "chunks > chunks\n" + odd + "packed > packed\ntimeout 10 " + odd +
-                 "declared > declared\n" +  // and never sent
-                 odd + "empty > empty\n" + odd + "'chunks of nothing' > nothing\n" + python +
-                 " -c \"import urllib.request as u; "
-                 "print(u.urlopen('$url/metrics').read().decode())\" > metrics");
+  const auto r = served(p, "--max-size 2M",
+                        odd + "chunks > chunks\n" + odd + "packed > packed\ntimeout 10 " + odd +
+                            "declared > declared\n" +  // and never sent
+                            odd + "header > header\n" + odd + "bytes > bytes\n" + odd +
+                            "empty > empty\n" + odd + "'chunks of nothing' > nothing\n" + python +
+                            " -c \"import urllib.request as u; "
+                            "print(u.urlopen('$url/metrics').read().decode())\" > metrics");
   INFO(r.err);
   for (const char* name : {"chunks", "packed", "declared"})
     CHECK_MESSAGE(p.folder.read(name).starts_with("413 the upload is larger than 2000000 bytes"),
                   name, ": ", p.folder.read(name));
+  for (const char* name : {"header", "bytes"})
+    CHECK_MESSAGE(p.folder.read(name).starts_with("413 the upload's voxels take more than 2000000"),
+                  name, ": ", p.folder.read(name));
   for (const char* name : {"empty", "nothing"})
     CHECK_MESSAGE(p.folder.read(name).starts_with("400 the upload is empty"), name, ": ",
                   p.folder.read(name));
-  CHECK(p.folder.read("metrics").find("total{status=\"413\"} 3\n") != std::string::npos);
+  CHECK(p.folder.read("metrics").find("total{status=\"413\"} 5\n") != std::string::npos);
   served(p, "--timeout 1", odd + "slow > slow");
   CHECK_MESSAGE(p.folder.read("slow") == "408 the upload is not there in 1 s closed\n",
                 p.folder.read("slow"));

@@ -275,7 +275,9 @@ void serve_options(CLI::App* command, Options& o) {
   command->add_option("--queue", o.queue, "Requests that wait; 8 unless told; more are refused")
       ->check(CLI::Range(0, 1024))
       ->option_text("N");
-  command->add_option("--max-size", o.budget, "Of an upload, unpacked; 1G unless told")
+  command
+      ->add_option("--max-size", o.budget,
+                   "Of an upload, unpacked, at 4 bytes a voxel or more; 1G unless told")
       ->transform(CLI::AsSizeValue(true))
       ->check(number(1, 1e18))
       ->option_text("BYTES");

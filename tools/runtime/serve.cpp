@@ -21,6 +21,7 @@
 #include "engine/base/read_file.h"
 #include "engine/base/scratch.h"
 #include "engine/state/zip_file.h"
+#include "kernels/files/nifti_file.h"
 #include "kernels/lists/data_list.h"
 #include "tools/edge/manifest.h"
 #include "tools/runtime/http_server.h"
@@ -232,6 +233,7 @@ class Server {
 
   // The uploads to where the package's graph finds them. Whether they are a DICOM series.
   bool place(const fs::path& folder) const {
+    std::uint64_t left = max_bytes_;
     for (const std::string& key : keys_) {
       const fs::path file = upload(folder, key);
       if (!fs::exists(file)) throw HttpRefusal{400, "the form lacks a file \"" + key + "\""};
@@ -242,9 +244,26 @@ class Server {
       }
       const bool gzip = front.starts_with("\x1f\x8b");
       const std::string name = keys_.size() == 1 ? key : "case_" + key;
-      fs::rename(file, folder / "in" / (name + (gzip ? ".nii.gz" : ".nii")));
+      const fs::path path = folder / "in" / (name + (gzip ? ".nii.gz" : ".nii"));
+      fs::rename(file, path);
+      const std::uint64_t bytes = voxel_bytes(path);
+      if (bytes > left)
+        throw HttpRefusal{413, fmt::format("the upload's voxels take more than {} bytes (4 or more "
+                                           "each)",
+                                           max_bytes_)};
+      left -= bytes;
     }
     return false;
+  }
+
+  // What a header says that the voxels take in memory; of a file that is wrong, 0.
+  static std::uint64_t voxel_bytes(const fs::path& path) {
+    try {
+      const NiftiHeader h = read_nifti_header(path);
+      return static_cast<std::uint64_t>(h.voxels()) * std::max<std::size_t>(4, size_of(h.type));
+    } catch (const DataError&) {
+      return 0;  // the run says what is wrong
+    }
   }
 
   std::string too_large() const {
