@@ -200,12 +200,18 @@ TEST_CASE("a zipped DICOM series is predicted as sluice run predicts its folder"
   p.folder.write("cut.py",
                  "import sys\nb = open(sys.argv[1], 'rb').read()\n"
                  "open(sys.argv[2], 'wb').write(b[:60] + bytes([b[60] ^ 1]) + b[61:])\n");
+  p.folder.write("add.py",
+                 "import sys, zipfile\nz = zipfile.ZipFile(sys.argv[1], 'a')\n"
+                 "for n in 'readme.txt', 'viewer/readme.txt': z.writestr(n, n)\n"
+                 "for n in 'DICOMDIR', 'viewer/DICOMDIR': z.writestr(n, bytes(128) + b'DICM' + "
+                 "bytes(99))\n");
   const std::string do_ask = python + " ask.py ";
   const auto r =
       served(p, "--max-size 2M",
              python + " pack.py s.zip " + s + "; " + python + " cut.py s.zip bad.zip\n" + python +
                  " pack.py big.zip " + s + " zeros; mkdir empty; " + python +
-                 " pack.py none.zip empty\n" + do_ask + "$url/predict s.zip > answer\n" + do_ask +
+                 " pack.py none.zip empty\n" + do_ask + "$url/predict s.zip > answer\n" + python +
+                 " add.py s.zip; " + do_ask + "$url/predict s.zip > among\n" + do_ask +
                  "$url/predict bad.zip > bad\n" + do_ask + "$url/predict big.zip > big\n" + do_ask +
                  "$url/predict none.zip > none\n" + "mkdir all; cp -r " + s + " all/image\n" +
                  "$SLUICE run p --quiet --out own --set 'nodes.cases={\"type\": \"file_patterns\", "
@@ -215,6 +221,7 @@ TEST_CASE("a zipped DICOM series is predicted as sluice run predicts its folder"
   INFO(p.folder.read("log"));
   CHECK(p.folder.read("answer").starts_with("200 "));
   CHECK(p.folder.read("answer") == p.folder.read("own.txt"));
+  CHECK(p.folder.read("among") == p.folder.read("answer"));
   const std::string bad = p.folder.read("bad");
   INFO(bad);
   CHECK(bad.starts_with("400 the upload: \"study/"));

@@ -239,7 +239,7 @@ class Server {
       if (!fs::exists(file)) throw HttpRefusal{400, "the form lacks a file \"" + key + "\""};
       const std::string front = read_text(file, 4);
       if (keys_.size() == 1 && is_zip(front)) {
-        unpack(file, folder / "in" / key);
+        unpack(folder, key);
         return true;
       }
       const bool gzip = front.starts_with("\x1f\x8b");
@@ -270,10 +270,13 @@ class Server {
     return fmt::format("the upload is larger than {} bytes", max_bytes_);
   }
 
-  // A zipped series as files of one folder, whatever folders it was zipped in.
-  void unpack(const fs::path& archive, const fs::path& into) const {
+  // A zipped series as files of the one folder FOLDER/in/KEY, whatever folders it was zipped in.
+  // Among DICOM files others are left out: an index, a viewer, a text.
+  void unpack(const fs::path& folder, const std::string& key) const {
+    const fs::path into = folder / "in" / key, others = folder / "others";
+    std::string twice;  // among the others
     try {
-      const std::string bytes = read_text(archive);
+      const std::string bytes = read_text(upload(folder, key));
       const ZipFile zip(bytes, "the upload");
       std::uint64_t left = max_bytes_;
       for (const auto& [path, entry] : zip.entries()) {
@@ -284,18 +287,36 @@ class Server {
         if (entry.bytes > left)
           throw HttpRefusal{413, fmt::format("the archive holds more than {} bytes", max_bytes_)};
         left -= entry.bytes;
-        if (fs::exists(into / name))
-          throw HttpRefusal{400, "the archive has two files \"" + printable(name) + "\""};
-        fs::create_directories(into);
-        std::ofstream file(into / name, std::ios::binary);
-        file << zip.unpacked(path);
-        file.close();
-        if (!file) throw HttpRefusal{507, no_room};
+        const std::string content = zip.unpacked(path);
+        const bool is_slice =
+            name != "DICOMDIR" && content.size() >= 132 && content.compare(128, 4, "DICM") == 0;
+        const fs::path file = (is_slice ? into : others) / name;
+        if (!fs::exists(file))
+          write(file, content);
+        else if (is_slice)
+          throw two_files(name);
+        else
+          twice = name;
       }
-      if (!fs::exists(into)) throw HttpRefusal{400, "the archive is empty"};
     } catch (const DataError& e) {
       throw HttpRefusal{400, e.what()};
     }
+    if (fs::exists(into)) return;
+    if (!fs::exists(others)) throw HttpRefusal{400, "the archive is empty"};
+    if (!twice.empty()) throw two_files(twice);
+    fs::rename(others, into);  // old DICOM files say nothing of it, or the run says what is wrong
+  }
+
+  static HttpRefusal two_files(const std::string& name) {
+    return {400, "the archive has two files \"" + printable(name) + "\""};
+  }
+
+  static void write(const fs::path& path, const std::string& content) {
+    fs::create_directories(path.parent_path());
+    std::ofstream file(path, std::ios::binary);
+    file << content;
+    file.close();
+    if (!file) throw HttpRefusal{507, no_room};
   }
 
   std::string segmented(const fs::path& folder, bool series) {
