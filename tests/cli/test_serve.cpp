@@ -396,6 +396,24 @@ TEST_CASE(
   CHECK(p.folder.read("last") == "503 the server is ending\n");
 }
 
+TEST_CASE("clients that come at once are all heard") {
+  const Packaged p;
+  p.folder.write("burst.py", R"(
+import collections, os, signal, socket, sys, urllib.parse
+at, pid = urllib.parse.urlparse(sys.argv[1]), int(sys.argv[2])
+os.kill(pid, signal.SIGSTOP)
+try: all_ = [socket.create_connection((at.hostname, at.port), timeout=20) for _ in range(50)]
+finally: os.kill(pid, signal.SIGCONT)
+for s in all_:
+    s.settimeout(60)
+    s.sendall(b'GET /health HTTP/1.1\r\nHost: x\r\n\r\n')
+print(collections.Counter(s.makefile('rb').read()[9:12].decode() for s in all_))
+)");
+  const auto r = served(p, "", python + " burst.py $url $pid > said");
+  INFO(r.err);
+  CHECK(p.folder.read("said") == "Counter({'200': 50})\n");
+}
+
 TEST_CASE("a disk that is full is no fault of the upload") {
   const Packaged p;
   p.folder.write("odd.py", odd_uploads);

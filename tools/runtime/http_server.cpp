@@ -112,6 +112,8 @@ class Connection final : public httplib::Stream {
 
 }  // namespace
 
+void HttpServer::set_backlog(int n) { ::listen(svr_sock_, n); }
+
 bool HttpServer::process_and_close_socket(int socket) {
   Connection connection(socket, most_s);
   bool is_closed = false;

@@ -25,6 +25,9 @@ class HttpServer final : public httplib::Server {
  public:
   double most_s = 600;
 
+  // How many connections wait until they are accepted; the library asks for five.
+  void set_backlog(int n);
+
  private:
   // A body that comes too slowly, or while the process ends, is an HttpRefusal: it is thrown out of
   // the content reader that the library gives to a handler.

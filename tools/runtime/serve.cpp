@@ -109,6 +109,7 @@ class Server {
                       "machine has no such address; --port 0 takes any free one",
                       port, host_, port));
     }
+    http_.set_backlog(SOMAXCONN);  // a burst of clients is told to come again, not reset
     tell(fmt::format("serving {} on http://{}:{}", package_.string(), host_, port));
     std::atomic<bool> over = false;
     std::thread end([&] {
