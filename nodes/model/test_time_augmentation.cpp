@@ -147,8 +147,8 @@ struct TestTimeAugmentation final : Node {
       throw DataError("the prediction " + c10::str(pred.tensor.sizes()) +
                       " is not on the grid of the image " + c10::str(moved.sizes()) +
                       ": set apply_inverse_to_pred to false");
-    return turned_back(pred, image.geometry().affine, spatial_shape(image.tensor),
-                       p.nearest_interp ? Interpolation::nearest : Interpolation::linear)
+    return turned_back(pred, image.geometry().history.size(),
+                       {p.nearest_interp ? Interpolation::nearest : Interpolation::linear, {}})
         .tensor.to(at::kFloat);
   }
 

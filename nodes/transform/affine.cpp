@@ -65,11 +65,9 @@ struct AffineNode final : FusedNode {
           const Shape3 size = p.spatial_size ? fall_back(*p.spatial_size, shape, axes) : shape;
           const Sampling how = p.sampling(i, p.align_corners);
           const Affine m = about_centres(stepped(centred(axes), shape, size, axes), shape, size);
-          // values: output -> source voxels, then interpolation and padding as their
-          // enums' numbers.
-          std::vector<double> values(m.begin(), m.end());
-          values.insert(values.end(), {double(how.mode), double(how.padding)});
-          record(field, resampled(m, size, how), "affine", std::move(values));
+          // values: output -> source voxels.
+          record(field, resampled(m, size, how), "affine",
+                 with_sampling({m.begin(), m.end()}, how));
         });
     finish(f, std::move(out));
   }

@@ -19,8 +19,7 @@ inline void resample_onto(Field& field, const at::Tensor& volume, std::int64_t a
                  how);
   else if (how.mode == Interpolation::linear)
     t = volume.to(at::kFloat);
-  // values: interpolation and padding as their enums' numbers.
-  record(field, from_volume(t, axes), target, name, {double(how.mode), double(how.padding)});
+  record(field, from_volume(t, axes), target, name, with_sampling({}, how));
 }
 
 }  // namespace sluice

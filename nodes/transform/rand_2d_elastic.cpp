@@ -60,7 +60,7 @@ struct Rand2DElastic final : FusedNode {
                        record(field,
                               doing ? resampled(m, moves(same, magnitude, drawn, size), size, how)
                                     : resampled(m, size, how),
-                              "rand_2d_elastic", {m.begin(), m.end()});
+                              "rand_2d_elastic", with_sampling({m.begin(), m.end()}, how));
                      });
     finish(f, std::move(out));
   }

@@ -31,11 +31,9 @@ struct RandAffine final : FusedNode {
                        if (!doing && size == shape) return;
                        const Sampling how = p.sampling(i);
                        const Affine m = about_centres(centred_affine(drawn, axes), shape, size);
-                       // values: output -> source voxels, then interpolation and padding as their
-                       // enums' numbers.
-                       std::vector<double> values(m.begin(), m.end());
-                       values.insert(values.end(), {double(how.mode), double(how.padding)});
-                       record(field, resampled(m, size, how), "rand_affine", std::move(values));
+                       // values: output -> source voxels.
+                       record(field, resampled(m, size, how), "rand_affine",
+                              with_sampling({m.begin(), m.end()}, how));
                      });
     finish(f, std::move(out));
   }

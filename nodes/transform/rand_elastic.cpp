@@ -70,7 +70,7 @@ struct RandElastic final : FusedNode {
           // A deformed grid has no affine; what is kept is the affine part. values: output ->
           // source.
           record(field, by ? resampled(m, *by, size, how) : resampled(m, size, how), "rand_elastic",
-                 {m.begin(), m.end()});
+                 with_sampling({m.begin(), m.end()}, how));
         },
         3);
   }

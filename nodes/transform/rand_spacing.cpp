@@ -2,7 +2,7 @@
 #include "engine/run/registry.h"
 #include "kernels/image/resample.h"
 #include "kernels/image/spatial.h"
-#include "nodes/fields.h"
+#include "nodes/transform/sampling_params.h"
 
 namespace sluice {
 namespace {
@@ -65,7 +65,7 @@ struct RandSpacing final : Node {
       const Sampling how{parse_interpolation(per_key(p.mode, i)),
                          parse_padding(per_key(p.padding_mode, i))};
       record(field, resample(field.tensor, multiply(inverse(source), target), place.shape, how),
-             target, "rand_spacing", {pixdim[0], pixdim[1], pixdim[2]});
+             target, "rand_spacing", with_sampling({pixdim[0], pixdim[1], pixdim[2]}, how));
     });
     f.emit(std::move(out));
   }

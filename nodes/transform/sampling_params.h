@@ -20,6 +20,13 @@ struct SamplingParams {
   }
 };
 
+// What a transform that samples between voxels records (turning_back.h): its values, then
+// interpolation and padding as their enums' numbers.
+inline std::vector<double> with_sampling(std::vector<double> values, const Sampling& how) {
+  values.insert(values.end(), {double(how.mode), double(how.padding)});
+  return values;
+}
+
 // Of Params, whose defaults may be their own.
 template <class Params>
 Spec& add_sampling_params(Spec& s) {

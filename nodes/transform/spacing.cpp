@@ -61,7 +61,7 @@ struct Spacing final : FusedNode {
       if (how.mode == Interpolation::linear) become_float(field);
       return;
     }
-    // values: the voxel sizes reached, then interpolation and padding as their enums' numbers.
+    // values: the voxel sizes reached.
     const Vec3 reached = voxel_spacing(target.affine);
     const Affine grid =
         p.align_corners ? on_aligned_grid(target.to_source, shape, target.shape) : target.to_source;
@@ -69,7 +69,7 @@ struct Spacing final : FusedNode {
                           : axes == 3        ? target.affine
                                              : multiply(field.geometry().affine, target.to_source);
     record(field, resampled(grid, target.shape, how), affine, "spacing",
-           {reached[0], reached[1], reached[2], double(how.mode), double(how.padding)});
+           with_sampling({reached[0], reached[1], reached[2]}, how));
   }
 };
 

@@ -25,14 +25,14 @@ inline Spec& add_turn_params(Spec& s) {
 // By angles about x, y and z; images of two axes by the first.
 inline void turn(Sample& sample, const TurnParams& p, const char* name,
                  const std::vector<double>& angles) {
-  for_each_pending(sample, p.keys, p.allow_missing_keys,
-                   [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
-                     const std::vector<double> values(angles.begin(),
-                                                      angles.begin() + (axes == 2 ? 1 : 3));
-                     const Sampling how = p.sampling(i, flag(p.align_corners, i));
-                     const Turned t = turned(shape, axes, values, p.keep_size);
-                     record(field, resampled(t.to_source, t.shape, how), name, values);
-                   });
+  for_each_pending(
+      sample, p.keys, p.allow_missing_keys,
+      [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
+        const std::vector<double> values(angles.begin(), angles.begin() + (axes == 2 ? 1 : 3));
+        const Sampling how = p.sampling(i, flag(p.align_corners, i));
+        const Turned t = turned(shape, axes, values, p.keep_size);
+        record(field, resampled(t.to_source, t.shape, how), name, with_sampling(values, how));
+      });
 }
 
 }  // namespace sluice

@@ -84,9 +84,10 @@ void zoom(Sample& sample, const ZoomParams& p, const char* name, FactorsOf&& fac
       sample, p.keys, p.allow_missing_keys,
       [&](Field& field, const Shape3& shape, std::int64_t axes, std::size_t i) {
         const Vec3 factors = factors_of(axes);
-        const std::vector<double> values(factors.begin(), factors.begin() + axes);
+        std::vector<double> values(factors.begin(), factors.begin() + axes);
         const Resizing mode = resizing_of(per_key(p.mode, i), axes);
         const bool corners = flag(p.align_corners, i);
+        values.push_back(corners);
         const Shape3 size = zoomed_shape(shape, axes, factors);
         PendingStep step = resized(shape, size, mode, corners);
         if (!p.keep_size || size == shape) return record(field, std::move(step), name, values);

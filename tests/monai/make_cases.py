@@ -22,6 +22,7 @@ import cases  # noqa: E402
 import field_cases  # noqa: E402
 import further_cases  # noqa: E402
 import intensity_cases  # noqa: E402
+import inverse_cases  # noqa: E402
 import label_cases  # noqa: E402
 import pathology_cases  # noqa: E402
 import spatial_cases  # noqa: E402
@@ -29,6 +30,7 @@ import spatial_cases  # noqa: E402
 GOLDEN = {"transforms.json": spatial_cases.MAKERS + intensity_cases.MAKERS + label_cases.MAKERS,
           "more_transforms.json": field_cases.MAKERS,
           "further_transforms.json": further_cases.MAKERS,
+          "inverse_transforms.json": inverse_cases.MAKERS,
           "pathology_transforms.json": pathology_cases.MAKERS}
 
 

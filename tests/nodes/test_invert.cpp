@@ -1,5 +1,5 @@
-// invert: what transforms did to the last axis or took away, and a resize that came last, undone in
-// its own mode.
+// invert: what transforms did to the last axis or took away, the padding that they had, and a
+// resize undone in its own mode.
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
 
@@ -144,4 +144,29 @@ TEST_CASE("a resize with aligned corners is undone with aligned corners") {
   const Sample back =
       drive("invert", {{"keys", "image"}, {"resize_mode", "bilinear"}}, {small}).at(0);
   CHECK(back.tensor("image").equal(resized(small, {5, 4}).tensor("image")));
+}
+
+TEST_CASE("what sampled is sampled back with the padding that it had, as MONAI's inverse does it") {
+  const at::Tensor x = (at::arange(8, at::kFloat) + 5).view({1, 8, 1}).expand({1, 8, 8});
+  const auto first_row = [&](const char* padding) {
+    const Json params = {
+        {"keys", "image"}, {"angle", 0.785}, {"mode", "bilinear"}, {"padding_mode", padding}};
+    const Sample turned = drive("rotate", params, {sample_of("image", x.contiguous())}).at(0);
+    const Json back = {{"keys", "image"}, {"mode", "bilinear"}};
+    return drive("invert", back, {turned}).at(0).tensor("image")[0][0];
+  };
+  const at::Tensor zeros = at::tensor({0.0, 1.41, 4.72, 4.32, 4.32, 4.73, 1.42, 0.0}, at::kFloat);
+  CHECK(first_row("zeros").allclose(zeros, 0, 0.01));
+  CHECK(first_row("border").min().item<float>() > 5);
+}
+
+TEST_CASE("behind a crop of a coarser grid values fade to 0 over one of its voxels") {
+  const Sample image = sample_of("image", at::ones({1, 9, 9, 9}));
+  const Json coarser = {{"keys", "image"}, {"pixdim", 2.0}, {"mode", "bilinear"}};
+  const Json box = {{"keys", "image"}, {"roi_start", {1, 0, 0}}, {"roi_end", {4, 5, 5}}};
+  const Sample cut = drive("spatial_crop", box, {drive("spacing", coarser, {image}).at(0)}).at(0);
+  const Json back = {{"keys", "image"}, {"mode", "bilinear"}};
+  const at::Tensor got = drive("invert", back, {cut}).at(0).tensor("image");
+  const at::Tensor fading = at::tensor({0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.0}, at::kFloat);
+  CHECK(got.allclose(fading.view({1, 9, 1, 1}).expand({1, 9, 9, 9})));
 }

@@ -36,7 +36,7 @@ std::map<std::string, monai::Summary> run_all(const Json& document,
 
 TEST_CASE("transforms give MONAI 1.6.1's stored values") {
   for (const char* file : {"transforms.json", "more_transforms.json", "further_transforms.json",
-                           "pathology_transforms.json"}) {
+                           "inverse_transforms.json", "pathology_transforms.json"}) {
     Json document = golden(file);
     for (Json& one : document["cases"])
       for (Json& field : one["in"]) {

@@ -31,8 +31,6 @@ Image::Image(std::vector<float> voxels, std::int64_t channel_count, const Shape3
              const Affine& placed)
     : channels(channel_count),
       affine(placed),
-      loaded_affine(placed),
-      loaded_shape(shape),
       voxels_(std::move(voxels)),
       chain_(chain_over(voxels_, channels, shape)) {}
 
@@ -51,14 +49,8 @@ void Image::settle() {
   pending_ = false;
 }
 
-std::vector<Grid> Image::grids() const {
-  std::vector<Grid> all = former_;
-  all.push_back({affine, shape()});
-  return all;
-}
-
 void Image::crop(const Shape3& start, const Shape3& size, float fill) {
-  former_.push_back({affine, shape()});
+  history_.push_back({affine, shape(), {}});
   pend([&](AugmentChain& c) { return c.crop(start, size, fill); });
   affine =
       multiply(affine, translation({static_cast<double>(start[0]), static_cast<double>(start[1]),
@@ -67,7 +59,7 @@ void Image::crop(const Shape3& start, const Shape3& size, float fill) {
 }
 
 void Image::reorder(const Reorder& order) {
-  former_.push_back({affine, shape()});
+  history_.push_back({affine, shape(), {}});
   affine = multiply(affine, reorder_affine(order, shape()));
   pend([&](AugmentChain& c) { return c.reorder(order); });
   pending_ = true;
@@ -75,11 +67,29 @@ void Image::reorder(const Reorder& order) {
 
 void Image::resample(const Affine& to_source, const Shape3& shape, const Affine& placed,
                      Interpolation mode, Padding padding) {
-  former_.push_back({affine, this->shape()});
+  history_.push_back({affine, this->shape(), padding});
   if (chain_.interpolations() > 0) settle();
   affine = placed;
   pend([&](AugmentChain& c) { return c.affine(to_source, shape, {mode, padding}); });
   pending_ = true;
+}
+
+void Image::turn_back(Interpolation mode) {
+  const std::vector<Step> history = std::move(history_);
+  for (std::size_t i = history.size(); i-- > 0;) {
+    const Step& step = history[i];
+    const Affine to_source = multiply(inverse(affine), step.affine_before);
+    if (step.sampled) {
+      resample(to_source, step.shape_before, step.affine_before, mode, *step.sampled);
+    } else {
+      const WayBack back = way_back(to_source, shape()).value();
+      if (!(back.order == Reorder{})) reorder(back.order);
+      if (back.start != Shape3{} || step.shape_before != shape())
+        crop(back.start, step.shape_before);
+    }
+    affine = step.affine_before;
+  }
+  history_.clear();
 }
 
 void Image::add(const kernels::AugmentOp& op) {
@@ -96,9 +106,7 @@ Image Image::like(std::vector<float> voxels, std::int64_t channel_count) const {
   if (voxels.size() != count(channel_count, shape()))
     throw std::logic_error("other values, another grid");
   Image other(std::move(voxels), channel_count, shape(), affine);
-  other.loaded_affine = loaded_affine;
-  other.loaded_shape = loaded_shape;
-  other.former_ = former_;
+  other.history_ = history_;
   return other;
 }
 

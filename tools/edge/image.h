@@ -5,13 +5,14 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/augment/augment_chain.h"
 #include "kernels/files/raw_voxels.h"
-#include "kernels/image/reach.h"
+#include "kernels/image/way_back.h"
 
 namespace sluice::edge {
 
@@ -24,18 +25,16 @@ class Image {
   Image& operator=(Image&&) = default;
 
   std::int64_t channels = 1;
-  Affine affine;         // of shape()
-  Affine loaded_affine;  // as the file had it
-  Shape3 loaded_shape{};
+  Affine affine;  // of shape()
   Shape3 shape() const { return chain_.shape(); }
-  bool moved() const { return !former_.empty(); }  // since it was loaded
-  std::vector<Grid> grids() const;                 // since then, the present one last
 
   void crop(const Shape3& start, const Shape3& size, float fill = 0);
   void reorder(const Reorder& order);
   // Onto a grid whose affine is `placed`.
   void resample(const Affine& to_source, const Shape3& shape, const Affine& placed,
                 Interpolation mode, Padding padding);
+  // To the grid that the file had, each step by itself, the last one first.
+  void turn_back(Interpolation mode);
   void add(const kernels::AugmentOp& op);
   const std::vector<float>& voxels();  // everything done
   // Other values on the same grid, with the same history.
@@ -43,6 +42,12 @@ class Image {
   void replace(std::vector<float> voxels, std::int64_t channel_count);
 
  private:
+  struct Step {
+    Affine affine_before;
+    Shape3 shape_before;
+    std::optional<Padding> sampled;  // none: whole voxels were moved
+  };
+
   template <class Add>
   void pend(Add add) {
     if (add(chain_)) return;
@@ -53,7 +58,7 @@ class Image {
 
   std::vector<float> voxels_;
   kernels::AugmentChain chain_;
-  std::vector<Grid> former_;
+  std::vector<Step> history_;
   bool pending_ = false;
 };
 

@@ -7,7 +7,6 @@
 #include "engine/base/error.h"
 #include "kernels/augment/intensity_ops.h"
 #include "kernels/image/foreground_box.h"
-#include "kernels/image/reach.h"
 #include "kernels/image/spaced_grid.h"
 #include "tools/edge/node.h"
 
@@ -285,31 +284,9 @@ struct Invert final : Node {
         .per("keys");
   }
   void run(Case& c) const override {
-    for (std::size_t i = 0; i < p.keys.size(); ++i) {
-      Image& image = c.image(p.keys[i]);
-      if (!image.moved()) continue;
-      const Affine to_source = multiply(inverse(image.affine), image.loaded_affine);
-      const std::vector<Cut> cuts = cuts_of(image.grids());
-      image.resample(to_source, image.loaded_shape, image.loaded_affine,
-                     each(p.mode, i) == "nearest" ? Interpolation::nearest : Interpolation::linear,
-                     Padding::border);
-      clear_what_was_cut(image, cuts);
-    }
-  }
-
- private:
-  static void clear_what_was_cut(Image& image, const std::vector<Cut>& cuts) {
-    if (cuts.empty()) return;
-    const Shape3 shape = image.shape();
-    std::vector<float> v = image.voxels();
-    std::size_t i = 0;
-    for (std::int64_t c = 0; c < image.channels; ++c)
-      for (std::int64_t x = 0; x < shape[0]; ++x)
-        for (std::int64_t y = 0; y < shape[1]; ++y)
-          for (std::int64_t z = 0; z < shape[2]; ++z, ++i)
-            for (const Cut& cut : cuts)
-              if (!cut.keeps(cut.place(double(x), double(y), double(z)))) v[i] = 0;
-    image.replace(std::move(v), image.channels);
+    for (std::size_t i = 0; i < p.keys.size(); ++i)
+      c.image(p.keys[i]).turn_back(each(p.mode, i) == "nearest" ? Interpolation::nearest
+                                                                : Interpolation::linear);
   }
 };
 
