@@ -1,7 +1,12 @@
 // threshold_intensity: MONAI's ThresholdIntensityd.
+#include <ATen/Dispatch.h>
 #include <ATen/Functions.h>
 
+#include <cmath>
+#include <limits>
+
 #include "engine/run/registry.h"
+#include "engine/state/dtype.h"
 #include "nodes/fields.h"
 
 namespace sluice {
@@ -31,12 +36,31 @@ struct ThresholdIntensity final : Node {
 
   void process(Firing& f) override {
     Sample out = f.in();
-    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t) {
+    for_each_key(out, p.keys, p.allow_missing_keys, [&](Field& field, std::size_t i) {
       const at::Tensor& x = field.tensor;
+      if (!holds(x.scalar_type(), p.cval))
+        throw DataError("field \"" + p.keys[i] + "\" is " + type_name(x) +
+                        ", which cannot hold cval " + c10::str(p.cval));
       const at::Tensor kept = p.above ? at::gt(x, p.threshold) : at::lt(x, p.threshold);
       field.tensor = at::where(kept, x, at::scalar_tensor(p.cval, x.options()));
     });
     f.emit(std::move(out));
+  }
+
+ private:
+  // Fractions are cut off.
+  static bool holds(at::ScalarType type, double value) {
+    if (!at::isIntegralType(type, false)) return true;
+    const double whole = std::trunc(value);
+    return AT_DISPATCH_INTEGRAL_TYPES(type, "holds", [&] {
+      using Limits = std::numeric_limits<scalar_t>;
+      return whole >= static_cast<double>(Limits::min()) &&
+             whole <= static_cast<double>(Limits::max());
+    });
+  }
+  static std::string type_name(const at::Tensor& x) {
+    const Dtype* type = find_dtype(x.scalar_type());
+    return type ? std::string(type->name) : c10::toString(x.scalar_type());
   }
 };
 

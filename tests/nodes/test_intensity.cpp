@@ -273,6 +273,14 @@ TEST_CASE("NaN stays where it was") {
   CHECK(y.view(-1)[7].isnan().item<bool>());
 }
 
+TEST_CASE("a cval that the field's type cannot hold is refused in words") {
+  const Sample small = sample_of("image", at::arange(4, at::kByte).view({1, 2, 2}));
+  const Json params = {{"keys", "image"}, {"threshold", 1}, {"cval", -1}};
+  CHECK_THROWS_WITH_AS(drive("threshold_intensity", params, {small}),
+                       doctest::Contains("field \"image\" is uint8, which cannot hold cval -1"),
+                       DataError);
+}
+
 TEST_CASE("parameters that make no sense are refused when the run begins") {
   CHECK_THROWS(Driver("rand_adjust_contrast", {{"gamma", {0.0, 2.0}}}));
   CHECK_THROWS(Driver("rand_scale_intensity", {{"factors", {1.0, 2.0, 3.0}}}));
