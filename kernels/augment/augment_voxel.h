@@ -11,8 +11,8 @@
 
 namespace sluice::kernels {
 
-// Of some voxels of one channel. Sums are double and taken about one of the voxels, so a large mean
-// costs no digits and a flat image has a deviation of 0.
+// Of some voxels of one channel. A NaN is the least and the largest. Sums are double and taken
+// about one of the voxels, so a large mean costs no digits and a flat image has a deviation of 0.
 struct AugmentSums {
   float low = std::numeric_limits<float>::infinity();
   float high = -std::numeric_limits<float>::infinity();
@@ -20,8 +20,8 @@ struct AugmentSums {
   double sum = 0, squares = 0;  // of x - about, for each x that is not 0
   double count = 0, nonzero = 0;
   SLUICE_HD void add(float v) {
-    low = v < low ? v : low;
-    high = v > high ? v : high;
+    low = v < low || v != v ? v : low;
+    high = v > high || v != v ? v : high;
     count += 1;
     if (v == 0.0f) return;
     if (nonzero == 0) about = v;
@@ -31,8 +31,8 @@ struct AugmentSums {
     nonzero += 1;
   }
   SLUICE_HD void add(const AugmentSums& o) {
-    low = o.low < low ? o.low : low;
-    high = o.high > high ? o.high : high;
+    low = o.low < low || o.low != o.low ? o.low : low;
+    high = o.high > high || o.high != o.high ? o.high : high;
     count += o.count;
     if (o.nonzero == 0) return;
     if (nonzero == 0) about = o.about;

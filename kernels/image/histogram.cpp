@@ -77,7 +77,7 @@ std::vector<std::vector<double>> percentiles(const at::Tensor& image,
 at::Tensor shift_histogram(const at::Tensor& image, const std::vector<double>& to) {
   const at::Tensor x = float_image(image);
   const Range range = ranges(x, false).at(0);
-  if (!(range.low < range.high)) return x;
+  if (range.low == range.high) return x;
   const auto pieces = static_cast<int>(to.size()) - 1;
   const double span = double(range.high) - range.low, step = span / pieces;
   // Each piece as gain * x + offset.
@@ -93,7 +93,7 @@ at::Tensor shift_histogram(const at::Tensor& image, const std::vector<double>& t
   const float low = range.low, per_piece = static_cast<float>(1 / step);
   for (std::int64_t i = 0; i < x.numel(); ++i) {
     const float at = (in[i] - low) * per_piece;
-    int piece = static_cast<int>(at > 0 ? at : 0);  // a NaN goes through the first
+    int piece = static_cast<int>(at > 0 ? at : 0);  // of a NaN the first, which is NaN
     piece = piece < pieces ? piece : pieces - 1;
     y[i] = gain[piece] * in[i] + offset[piece];
   }

@@ -20,14 +20,18 @@ void for_each_part(const at::Tensor& image, bool channel_wise, Fn&& fn) {
   for (std::int64_t i = 0; i < parts; ++i) fn(i, i * n, n);
 }
 
+// NaN, both of them, where a voxel is NaN.
 Range range_of(const float* x, std::int64_t n) {
   float low = std::numeric_limits<float>::infinity(), high = -low;
-#pragma omp simd reduction(min : low) reduction(max : high)
+  int has_nan = 0;
+#pragma omp simd reduction(min : low) reduction(max : high) reduction(| : has_nan)
   for (std::int64_t i = 0; i < n; ++i) {
     low = x[i] < low ? x[i] : low;
     high = x[i] > high ? x[i] : high;
+    has_nan |= x[i] != x[i];
   }
-  return {low, high};
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  return has_nan ? Range{nan, nan} : Range{low, high};
 }
 
 // A template, since a choice inside the loop would keep one of the two from being vectorised.

@@ -1,4 +1,7 @@
-// clip_intensity_percentiles: MONAI's ClipIntensityPercentilesd.
+// clip_intensity_percentiles: MONAI's ClipIntensityPercentilesd. Bounds that are NaN make NaN.
+#include <cmath>
+#include <limits>
+
 #include "kernels/image/histogram.h"
 #include "kernels/image/intensity.h"
 #include "nodes/transform/typed_intensity.h"
@@ -39,9 +42,13 @@ struct ClipIntensityPercentiles final : Node {
       const auto found = kernels::percentiles(
           field.tensor, {p.lower.value_or(0), p.upper.value_or(100)}, p.channel_wise);
       const at::ScalarType type = result_type(p, field.tensor.scalar_type());
-      field.tensor = (p.sharpness_factor ? kernels::map(field.tensor, soft(found))
-                                         : kernels::map(field.tensor, hard(found)))
-                         .to(type);
+      at::Tensor clipped = p.sharpness_factor ? kernels::map(field.tensor, soft(found))
+                                              : kernels::map(field.tensor, hard(found));
+      for (std::size_t c = 0; c < found.size(); ++c)
+        if (std::isnan(found[c][0]))
+          (p.channel_wise ? clipped[static_cast<std::int64_t>(c)] : clipped)
+              .fill_(std::numeric_limits<double>::quiet_NaN());
+      field.tensor = clipped.to(type);
     });
     f.emit(std::move(out));
   }

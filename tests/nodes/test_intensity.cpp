@@ -273,6 +273,33 @@ TEST_CASE("NaN stays where it was") {
   CHECK(y.view(-1)[7].isnan().item<bool>());
 }
 
+TEST_CASE(
+    "where a NaN is, the image's range and percentiles are NaN, and so is all that they make") {
+  at::Tensor x = ramp(40).clone();
+  x.view(-1)[7] = std::nanf("");
+  const std::pair<const char*, Json> all[] = {
+      {"scale_intensity", Json::object()},
+      {"adjust_contrast", {{"gamma", 1.5}}},
+      {"scale_intensity_fixed_mean",
+       {{"factor", 0.5}, {"fixed_mean", false}, {"preserve_range", true}}},
+      {"rand_histogram_shift", {{"prob", 1.0}}},
+      {"clip_intensity_percentiles", {{"lower", 10}, {"upper", 90}}},
+      {"clip_intensity_percentiles", {{"upper", 90}, {"sharpness_factor", 2}}},
+      {"scale_intensity_range_percentiles",
+       {{"lower", 10}, {"upper", 90}, {"b_min", 0.0}, {"b_max", 1.0}, {"clip", true}}}};
+  for (const auto& [type, params] : all) {
+    CAPTURE(std::string(type));
+    CHECK(result(type, params, x).isnan().all().item<bool>());
+    if (std::string(type) != "scale_intensity" && std::string(type) != "adjust_contrast") continue;
+    const HostPlays plays;
+    CHECK(result(type, params, x).isnan().all().item<bool>());
+  }
+  const Json each = {{"lower", 10}, {"upper", 90}, {"channel_wise", true}};
+  const at::Tensor two = result("clip_intensity_percentiles", each, at::cat({x, ramp(40)}));
+  CHECK(two[0].isnan().all().item<bool>());
+  CHECK_FALSE(two[1].isnan().any().item<bool>());
+}
+
 TEST_CASE("a cval that the field's type cannot hold is refused in words") {
   const Sample small = sample_of("image", at::arange(4, at::kByte).view({1, 2, 2}));
   const Json params = {{"keys", "image"}, {"threshold", 1}, {"cval", -1}};
