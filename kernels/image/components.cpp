@@ -92,30 +92,48 @@ at::Tensor with_filled_holes(const at::Tensor& mask, int connectivity, std::int6
       painted(mask, rest, [&](std::int32_t c) { return static_cast<bool>(open[c]); }));
 }
 
-std::vector<double> labels_in(const at::Tensor& volume, bool one_hot,
-                              const std::optional<std::vector<std::int64_t>>& given) {
-  std::vector<double> labels;
+namespace {
+
+// All values but 0, in rising order.
+template <class T>
+std::vector<c10::Scalar> values_of(const at::Tensor& map) {
+  const at::Tensor values = map.to(c10::CppTypeToScalarType<T>::value).contiguous();
+  const T* v = values.const_data_ptr<T>();
+  std::set<T> found;
+  T last = 0;
+  for (std::int64_t i = 0; i < values.numel(); ++i)
+    if (v[i] != last) found.insert(last = v[i]);  // neighbours are mostly alike
+  found.erase(0);
+  return {found.begin(), found.end()};
+}
+
+bool is_whole(const at::Tensor& map) { return at::isIntegralType(map.scalar_type(), true); }
+
+bool holds(at::ScalarType type, std::int64_t label) {
+  return at::scalar_tensor(label, at::kLong).to(type).item<std::int64_t>() == label;
+}
+
+}  // namespace
+
+std::vector<c10::Scalar> labels_in(const at::Tensor& volume, bool one_hot,
+                                   const std::optional<std::vector<std::int64_t>>& given) {
+  if (!given && !one_hot)
+    return is_whole(volume) ? values_of<std::int64_t>(volume) : values_of<double>(volume);
+  std::vector<c10::Scalar> labels;
   if (given) {
-    labels.assign(given->begin(), given->end());
-  } else if (one_hot) {
-    for (std::int64_t c = 1; c < volume.size(0); ++c)
-      if (volume[c].any().item<bool>()) labels.push_back(static_cast<double>(c));
-  } else {
-    const at::Tensor values = volume.to(at::kFloat).contiguous();
-    const float* v = values.const_data_ptr<float>();
-    std::set<double> found;
-    float last = 0;
-    for (std::int64_t i = 0; i < values.numel(); ++i)
-      if (v[i] != last) found.insert(last = v[i]);  // neighbours are mostly alike
-    found.erase(0);
-    labels.assign(found.begin(), found.end());
+    for (const std::int64_t label : *given)
+      if (one_hot || !is_whole(volume) || holds(volume.scalar_type(), label))
+        labels.emplace_back(label);
+    return labels;
   }
+  for (std::int64_t c = 1; c < volume.size(0); ++c)
+    if (volume[c].any().item<bool>()) labels.emplace_back(c);
   return labels;
 }
 
-at::Tensor mask_of(const at::Tensor& volume, bool one_hot, double label) {
+at::Tensor mask_of(const at::Tensor& volume, bool one_hot, const c10::Scalar& label) {
   if (!one_hot) return at::eq(volume[0], label).to(at::kByte).contiguous();
-  const auto channel = static_cast<std::int64_t>(label);
+  const auto channel = label.toLong();
   if (channel < 0 || channel >= volume.size(0))
     throw DataError("label " + std::to_string(channel) + " is none of " +
                     std::to_string(volume.size(0)) + " channels");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
 
 #include <cstdint>
 #include <optional>
@@ -26,10 +27,10 @@ at::Tensor largest_components(const at::Tensor& mask, int connectivity, std::int
 at::Tensor with_filled_holes(const at::Tensor& mask, int connectivity, std::int64_t axes);
 
 // The labels of a map [C, X, Y, Z] to work on: those given, else all that occur but 0, in rising
-// order; of one-hot maps the channels.
-std::vector<double> labels_in(const at::Tensor& volume, bool one_hot,
-                              const std::optional<std::vector<std::int64_t>>& given);
+// order; of one-hot maps the channels. Whole where the map is; of those given, what its type holds.
+std::vector<c10::Scalar> labels_in(const at::Tensor& volume, bool one_hot,
+                                   const std::optional<std::vector<std::int64_t>>& given);
 // Where a label is, uint8 [X, Y, Z]; of a one-hot map its channel.
-at::Tensor mask_of(const at::Tensor& volume, bool one_hot, double label);
+at::Tensor mask_of(const at::Tensor& volume, bool one_hot, const c10::Scalar& label);
 
 }  // namespace sluice

@@ -18,14 +18,14 @@ struct FillHoles final : EachVolume<FillHoles> {
   at::Tensor changed(const at::Tensor& volume, std::int64_t axes) const {
     const bool one_hot = volume.size(0) > 1;
     auto labels = labels_in(volume, one_hot, p.applied_labels);
-    std::sort(labels.begin(), labels.end());
+    std::ranges::sort(labels, {}, [](const c10::Scalar& label) { return label.toDouble(); });
     at::Tensor filled = volume.clone();
-    for (const double label : labels) {
-      if (label == 0) continue;
+    for (const c10::Scalar& label : labels) {
+      if (label.equal(0)) continue;
       const at::Tensor mask = with_filled_holes(mask_of(filled, one_hot, label),
                                                 connectivity_of(p.connectivity, axes), axes);
       if (one_hot)
-        filled[static_cast<std::int64_t>(label)].copy_(mask);
+        filled[label.toLong()].copy_(mask);
       else
         filled[0].masked_fill_(mask.to(at::kBool), label);
     }

@@ -38,27 +38,27 @@ struct KeepLargestConnectedComponent final : EachVolume<KeepLargestConnectedComp
       return at::ne(mask, largest_components(mask, connectivity, p.num_components));
     };
     if (p.independent) {
-      for (const double label : labels) {
+      for (const c10::Scalar& label : labels) {
         const at::Tensor gone = lost(mask_of(volume, one_hot, label));
         out[channel(one_hot, label)].masked_fill_(gone, 0);
       }
       return out;
     }
     at::Tensor all;
-    for (const double label : labels) {
+    for (const c10::Scalar& label : labels) {
       const at::Tensor mask = mask_of(volume, one_hot, label);
       all = all.defined() ? at::bitwise_or(all, mask) : mask;
     }
     if (!all.defined()) return out;
     const at::Tensor gone = lost(all);
     if (!one_hot) out[0].masked_fill_(gone, 0);
-    for (const double label : labels)
+    for (const c10::Scalar& label : labels)
       if (one_hot) out[channel(true, label)].masked_fill_(gone, 0);
     return out;
   }
 
-  static std::int64_t channel(bool one_hot, double label) {
-    return one_hot ? static_cast<std::int64_t>(label) : 0;
+  static std::int64_t channel(bool one_hot, const c10::Scalar& label) {
+    return one_hot ? label.toLong() : 0;
   }
 };
 

@@ -343,6 +343,34 @@ TEST_CASE("labels of several channels, and labels and objects that are not there
                        doctest::Contains("object 300 of \"label\" is no uint8"), DataError);
 }
 
+TEST_CASE("labels that float32 does not hold are told apart, and those that a type does not hold") {
+  const std::int64_t even = std::int64_t{1} << 24, odd = even + 1;
+  for (const auto type : {at::kInt, at::kLong}) {
+    at::Tensor map = at::full({1, 7, 7}, odd, type);
+    map[0][3][3] = 0;  // a hole
+    map[0].slice(0, 0, 2).fill_(even);
+    const Sample in = sample_of("label", map);
+    const Json key = {{"keys", "label"}};
+    at::Tensor whole = map.clone();
+    whole[0][3][3] = odd;
+    CHECK(drive("fill_holes", key, {in}).at(0).tensor("label").equal(whole));
+    at::Tensor two = map.clone();
+    two[0][6][6] = even;  // a second component
+    const at::Tensor kept =
+        drive("keep_largest_connected_component", key, {sample_of("label", two)})
+            .at(0)
+            .tensor("label");
+    two[0][6][6] = 0;
+    CHECK(kept.equal(two));
+  }
+  const Sample bytes = sample_of("label", at::full({1, 4, 4}, 44, at::kByte));
+  for (const char* const node : {"fill_holes", "keep_largest_connected_component"})
+    CHECK(drive(node, {{"keys", "label"}, {"applied_labels", 300}}, {bytes})
+              .at(0)
+              .tensor("label")
+              .equal(bytes.tensor("label")));
+}
+
 TEST_CASE("axes and channels that are not there are refused in words") {
   const Sample in = numbered();
   const std::pair<const char*, Json> all[] = {
