@@ -23,6 +23,22 @@ void fill(float* out, std::int64_t first, std::int64_t n, const HoleFilling& f) 
   }
 }
 
+at::Tensor part(at::Tensor t, const Box& box) {
+  for (std::int64_t d = 0; d < 3; ++d)
+    t = t.narrow(d + 1, box.start[static_cast<std::size_t>(d)],
+                 box.size[static_cast<std::size_t>(d)]);
+  return t;
+}
+
+// What is not filled is the volume's, also where float32 does not hold it.
+at::Tensor of_own_type(const at::Tensor& volume, const at::Tensor& filled,
+                       const std::vector<Box>& boxes, bool inside) {
+  if (volume.scalar_type() == at::kFloat) return filled;
+  const at::Tensor out = inside ? volume.clone() : filled.to(volume.scalar_type());
+  for (const Box& box : boxes) part(out, box).copy_(part(inside ? filled : volume, box));
+  return out;
+}
+
 }  // namespace
 
 at::Tensor fill_holes_in(const at::Tensor& volume, const std::vector<Box>& boxes, bool inside,
@@ -46,7 +62,7 @@ at::Tensor fill_holes_in(const at::Tensor& volume, const std::vector<Box>& boxes
           else
             std::memcpy(out + at, in + at, static_cast<std::size_t>(box.size[2]) * sizeof(float));
         }
-  return result.to(volume.scalar_type());
+  return of_own_type(volume, result, boxes, inside);
 }
 
 }  // namespace sluice

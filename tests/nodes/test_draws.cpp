@@ -200,6 +200,22 @@ TEST_CASE("a dropout without a value fills with the image's own range") {
   CHECK(y.max().item<float>() <= 3);
 }
 
+TEST_CASE("a dropout leaves whole numbers outside of its holes that float32 does not hold") {
+  const std::int64_t big = (std::int64_t{1} << 24) + 1;
+  for (const bool holes : {true, false}) {
+    const Json params = {{"prob", 1.0},
+                         {"holes", 1},
+                         {"spatial_size", 2},
+                         {"fill_value", 3},
+                         {"dropout_holes", holes}};
+    const at::Tensor x = at::full({1, 6, 6}, big, at::kInt);
+    const at::Tensor y =
+        drive("rand_coarse_dropout", params, {sample_of("image", x)}).at(0).tensor("image");
+    CHECK(y.eq(x).sum().item<std::int64_t>() == (holes ? 32 : 4));
+    CHECK(y.eq(3).sum().item<std::int64_t>() == (holes ? 4 : 32));
+  }
+}
+
 TEST_CASE("colour jitter keeps colours in their range and stays within its factors") {
   const at::Tensor gray = at::full({3, 4, 4}, 0.4f);
   double low = 1, high = 0;
