@@ -14,6 +14,7 @@
 namespace sluice {
 
 struct InnerNode {
+  std::string name;  // "augment/1 (rand_zoom)"
   std::unique_ptr<Node> node;
   std::uint64_t key;
   bool fuses;
@@ -41,18 +42,22 @@ struct InnerNode {
     context.node = path;
     const bool fuses = spec->fusing != Fuses::no;
     context.leaves = fuses && context.fuse ? Leaves::always : Leaves::nothing;
-    InnerNode inner{Registry::global().make_node(type, params), random_key(context.seed, path),
-                    fuses};
+    InnerNode inner{path + " (" + type + ")", Registry::global().make_node(type, params),
+                    random_key(context.seed, path), fuses};
     inner.node->open(context);
     return inner;
   }
 
   // What it makes of the sample in a firing of its owner's; null where it keeps it back, and says
-  // why on `f`.
+  // why on `f`. What is wrong with the sample is said with the node's name.
   SamplePtr run(SamplePtr sample, Firing& f) const {
     const std::function<bool()> stopped = [&f] { return f.stopped(); };
     Firing firing(f.stamp(), key, {{std::move(sample)}}, stopped);
-    node->process(firing);
+    try {
+      node->process(firing);
+    } catch (const DataError& e) {
+      throw DataError(name + ": " + e.what());
+    }
     for (auto& [name, value] : firing.logs()) f.log(name, value);
     if (!firing.outs().empty()) return firing.outs().front().sample;
     f.skip(firing.skip_reason());

@@ -42,19 +42,22 @@ struct HistogramNormalize final : Node {
         require_mask(mask, x, p.keys[i]);
         counted = x.masked_select(at::ne(mask, 0).expand_as(x)).contiguous();
       }
-      if (counted.numel() == 0) throw DataError("no voxel is there to count");
-      field.tensor = equalised(x, counted);
+      if (counted.numel() == 0)
+        throw DataError("field \"" + p.keys[i] + "\" has no voxel to count");
+      field.tensor = equalised(x, counted, p.keys[i]);
     });
     f.emit(std::move(out));
   }
 
   // As numpy.histogram and numpy.interp: a bin's edges and centre are float32, and a voxel on an
   // edge belongs to the bin above it.
-  at::Tensor equalised(const at::Tensor& x, const at::Tensor& counted) const {
+  at::Tensor equalised(const at::Tensor& x, const at::Tensor& counted,
+                       const std::string& key) const {
     const auto n = static_cast<std::size_t>(p.num_bins);
     float low = counted.min().item<float>(), high = counted.max().item<float>();
     if (!std::isfinite(low) || !std::isfinite(high))
-      throw DataError("a voxel is not a finite number, so that there are no bins to count in");
+      throw DataError("field \"" + key +
+                      "\": a voxel is not a finite number, so that there are no bins to count in");
     if (low == high) low -= 0.5f, high += 0.5f;
     std::vector<float> edges(n + 1), centres(n);
     const float step = (high - low) / static_cast<float>(n);

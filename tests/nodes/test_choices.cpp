@@ -83,6 +83,16 @@ TEST_CASE("some_of does as many as are drawn, in a drawn order, and none twice")
   CHECK(seen == std::set<double>{3, 6, 10, 25});
 }
 
+TEST_CASE("what is wrong with a sample inside a node is said with that node's place and type") {
+  const Json whole = {{"type", "histogram_normalize"}, {"keys", "image"}};
+  const Sample holed = sample_of("image", at::full({1, 2, 2}, NAN));
+  const Json params = {{"transforms", {Json::array({add(1), whole})}}, {"from", Json::array({0})}};
+  CHECK_THROWS_WITH_AS(
+      drive("by_epoch", params, {holed}),
+      doctest::Contains("/0/1 (histogram_normalize): field \"image\": a voxel is not a finite"),
+      DataError);
+}
+
 TEST_CASE("what stands inside a node draws by its own place") {
   const Json noise = {{"type", "rand_gaussian_noise"}, {"prob", 1.0}};
   const Json both = {{"transforms", {Json::array({noise, noise})}}};
