@@ -22,6 +22,7 @@ namespace sluice {
 struct TurningBack {
   Interpolation mode = Interpolation::nearest;
   std::optional<Resizing> resizing;  // of resizes and zooms; none: by `mode`
+  bool lazy = false;                 // resamplings that meet become one (pending.h)
 };
 
 // Of a transform that samples between voxels; with_sampling() has recorded it.
@@ -94,7 +95,7 @@ inline Field turned_back(const Field& field, std::size_t steps, const TurningBac
   }
   const std::int64_t axes = std::ssize(meta->history.back().shape_before);
   meta->history.pop_back();
-  return Field(from_volume(work.done(false), axes), std::move(meta));
+  return Field(from_volume(work.done(how.lazy), axes), std::move(meta));
 }
 
 }  // namespace sluice

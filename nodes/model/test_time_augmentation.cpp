@@ -67,6 +67,7 @@ struct TestTimeAugmentation final : Node {
 
   void open(const OpenContext& context) override {
     network_ = context.resources->network(p.net);
+    lazy_ = context.lazy;
     if (!p.transforms.is_array() || p.transforms.empty())
       throw Error(Exit::usage, "transforms needs a list of at least one node");
     OpenContext inside = context;
@@ -147,8 +148,9 @@ struct TestTimeAugmentation final : Node {
       throw DataError("the prediction " + c10::str(pred.tensor.sizes()) +
                       " is not on the grid of the image " + c10::str(moved.sizes()) +
                       ": set apply_inverse_to_pred to false");
-    return turned_back(pred, image.geometry().history.size(),
-                       {p.nearest_interp ? Interpolation::nearest : Interpolation::linear, {}})
+    return turned_back(
+               pred, image.geometry().history.size(),
+               {p.nearest_interp ? Interpolation::nearest : Interpolation::linear, {}, lazy_})
         .tensor.to(at::kFloat);
   }
 
@@ -165,6 +167,7 @@ struct TestTimeAugmentation final : Node {
 
   std::shared_ptr<Network> network_;
   std::vector<InnerNode> transforms_, body_;
+  bool lazy_ = false;
 };
 
 const Register<TestTimeAugmentation> registered;

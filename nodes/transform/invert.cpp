@@ -36,15 +36,20 @@ struct Invert final : Node {
         .resizes("@keys");
   }
 
+  void open(const OpenContext& context) override { lazy_ = context.lazy; }
+
   void process(Firing& f) override {
     Sample out = f.in();
     for_each_key(out, p.keys, false, [&](Field& field, std::size_t i) {
-      TurningBack how{parse_interpolation(per_key(p.mode, i)), {}};
+      TurningBack how{parse_interpolation(per_key(p.mode, i)), {}, lazy_};
       if (p.resize_mode) how.resizing = parse_resizing(*p.resize_mode);
       field = turned_back(field, 0, how);
     });
     f.emit(std::move(out));
   }
+
+ private:
+  bool lazy_ = false;
 };
 
 const Register<Invert> registered;
