@@ -1,4 +1,5 @@
 // rand_crop_foreground: nnU-Net's patches, of which the last of a batch hold foreground.
+#include <algorithm>
 #include <cmath>
 
 #include "engine/run/registry.h"
@@ -49,8 +50,9 @@ struct RandCropForeground final : Node {
         .param("regions", &Params::regions,
                "Lists of labels that are drawn as one class; empty: each label above 0.")
         .param("ignore_label", &Params::ignore_label,
-               "Voxels of this label are no foreground; other patches are then about a voxel that "
-               "has another.")
+               "Voxels of this label are no foreground; other patches, and all of a case without "
+               "foreground, are then about a voxel that has another, or what the label has "
+               "outside.")
         .param("indices_key", &Params::indices_key,
                "Voxels of the classes (classes_to_indices), so that none is looked for.")
         .random()
@@ -122,8 +124,8 @@ struct RandCropForeground final : Node {
     return box;
   }
 
-  // A voxel of a class that is drawn among those that are there; of any label that is not ignored
-  // where foreground is not wanted. None where there is no such voxel.
+  // A voxel of a class that is drawn among those that are there; where there is none, or foreground
+  // is not wanted, with an ignored label one of any other. None where there is no such voxel.
   std::optional<Shape3> draw_voxel(const Sample& sample, Random& random, const Shape3& shape,
                                    bool foreground) const {
     const at::Tensor bits =
@@ -131,10 +133,19 @@ struct RandCropForeground final : Node {
     std::vector<VoxelBits> classes;
     for (std::int64_t c = 0; c < bits.size(0); ++c) classes.emplace_back(bits[c], shape);
     std::vector<std::vector<std::size_t>> groups;
-    if (foreground)
-      groups = class_groups(classes.size());
-    else
-      groups.push_back(all_but_ignored(classes.size(), 0));
+    if (foreground) groups = class_groups(classes.size());
+    const auto is_there = [&](const std::vector<std::size_t>& group) {
+      return std::any_of(group.begin(), group.end(),
+                         [&](std::size_t c) { return classes[c].count() > 0; });
+    };
+    if (p.ignore_label && std::none_of(groups.begin(), groups.end(), is_there)) {
+      groups = {all_but_ignored(classes.size(), 0)};
+      const at::Tensor label = to_volume(sample.tensor(p.label_key));
+      if (label.size(0) == 1) {  // a one-hot label has no channel of what is outside
+        groups[0].push_back(classes.size());
+        classes.emplace_back(mask_bits(label[0].eq(p.outside)), shape);
+      }
+    }
     std::vector<std::uint64_t> counts;
     std::vector<std::size_t> there;
     for (std::size_t g = 0; g < groups.size(); ++g) {

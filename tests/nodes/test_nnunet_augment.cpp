@@ -219,6 +219,36 @@ TEST_CASE("rand_crop_foreground with an ignore label keeps to what is annotated"
   CHECK(free == std::set<std::vector<double>>{{0, 6, 3}, {3, 3, 3}});
 }
 
+// nnU-Net's get_bbox: of a case without foreground any annotated voxel, and what crop_nonzero marks
+// by -1 is annotated.
+TEST_CASE(
+    "rand_crop_foreground of no foreground keeps to what is annotated, where nothing is too") {
+  at::Tensor y = at::full({1, 9, 9, 9}, 2, at::kShort);
+  y[0][4][4][4] = 0;
+  y[0][1][7][4] = -1;
+  Sample in = sample_of("image", at::ones({1, 9, 9, 9}));
+  in.set("label", sample_of("label", y).at("label"));
+  const Json params{
+      {"spatial_size", {3, 3, 3}}, {"batch", 2}, {"num_classes", 3}, {"ignore_label", 2}};
+  const std::set<std::vector<double>> both{{0, 6, 3}, {3, 3, 3}};
+  const auto found = [&](const Json& with, const Sample& sample) {
+    const auto all = starts(with, sample, 100);
+    std::set<std::vector<double>> free, forced;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      (i % 2 ? forced : free).insert({all[i].begin(), all[i].begin() + 3});
+    return std::pair{free, forced};
+  };
+  CHECK(found(params, in) == std::pair{both, both});
+  Json counted = params;
+  counted["indices_key"] = "label_cls_indices";
+  CHECK(found(counted, drive("classes_to_indices", {{"num_classes", 3}}, {in}).at(0)) ==
+        std::pair{both, both});
+  // Where all is ignored, patches are anywhere.
+  Sample none = in;
+  none.set("label", sample_of("label", at::full({1, 9, 9, 9}, 2, at::kShort)).at("label"));
+  CHECK(found(params, none).second.size() > 10);
+}
+
 TEST_CASE("rand_crop_foreground draws regions as one class each") {
   at::Tensor y = at::zeros({1, 9, 9, 9}, at::kShort);
   y[0][4][4][4] = 1;
