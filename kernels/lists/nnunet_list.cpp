@@ -1,12 +1,15 @@
 #include "kernels/lists/nnunet_list.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/base/file_ending.h"
 #include "kernels/lists/walk.h"
 
 namespace sluice {
@@ -59,6 +62,10 @@ void must_be_all(const NnunetFolder& folder, std::size_t cases) {
                     " cases: add what is missing, or correct numTraining");
 }
 
+bool is_picture_name(const fs::path& file) {
+  return has_ending(file, ".png") || has_ending(file, ".bmp") || has_ending(file, ".tif");
+}
+
 void must_exist(const fs::path& file, const std::string& why) {
   if (!fs::exists(file)) throw DataError(file.string() + ": no such file; " + why);
 }
@@ -74,6 +81,40 @@ Cases names_of(const Json& split, const char* key, const std::string& where) {
     names.insert(name.get<std::string>());
   }
   return names;
+}
+
+// os.path.expandvars: $NAME and ${NAME} of the environment; names that it lacks stay.
+std::string with_variables(const std::string& path) {
+  const auto in_name = [](char c) {
+    return c == '_' || std::isalnum(static_cast<unsigned char>(c));
+  };
+  std::string out;
+  for (std::size_t at = 0; at < path.size();) {
+    std::size_t from = at + 1, to = from, end = from;
+    if (path[at] == '$' && from < path.size() && path[from] == '{') {
+      end = to = path.find('}', ++from);
+      end = to == std::string::npos ? to : to + 1;
+    } else if (path[at] == '$') {
+      while (to < path.size() && in_name(path[to])) ++to;
+      end = to;
+    }
+    const bool named = path[at] == '$' && to != std::string::npos && to > from;
+    const char* value = named ? std::getenv(path.substr(from, to - from).c_str()) : nullptr;
+    if (value) {
+      out += value;
+      at = end;
+    } else {
+      out += path[at++];
+    }
+  }
+  return out;
+}
+
+// What names a dataset.json's channels, as nnU-Net looks for it; "" where nothing does.
+std::string channels_key(const Json& document) {
+  for (const char* key : {"modality", "channel_names"})
+    if (document.contains(key)) return key;
+  return "";
 }
 
 // The part of `all` that the file's fold lists; a name that is no case is refused.
@@ -124,7 +165,7 @@ DataList decathlon_fold(const NnunetFolder& folder, const NnunetSplit& which,
 }  // namespace
 
 bool is_nnunet(const Json& document) {
-  return document.is_object() && document.contains("channel_names") &&
+  return document.is_object() && !channels_key(document).empty() &&
          document.contains("file_ending") && !document.contains("training");
 }
 
@@ -141,8 +182,8 @@ std::vector<fs::path> nnunet_files(const NnunetFolder& folder, const std::string
   try {
     const Json& given = folder.dataset.at(name);
     for (const Json& file : given.at("images"))
-      files.push_back((folder.root / file.get<std::string>()).lexically_normal());
-    files.push_back((folder.root / given.at("label").get<std::string>()).lexically_normal());
+      files.push_back((folder.root / with_variables(file)).lexically_normal());
+    files.push_back((folder.root / with_variables(given.at("label"))).lexically_normal());
   } catch (const Json::exception&) {
     files.clear();
   }
@@ -161,13 +202,14 @@ NnunetFolder read_nnunet_folder(const fs::path& root) {
     throw DataError(where +
                     ": has no \"channel_names\" and \"file_ending\", as nnU-Net's has, and no "
                     "\"training\", as the decathlon's");
-  const Json &channels = document["channel_names"], &ending = document["file_ending"];
+  const std::string key = channels_key(document);
+  const Json &channels = document[key], &ending = document["file_ending"];
   if (!channels.is_object() || channels.empty())
-    throw DataError(where + ": channel_names is no object with a member for each channel");
+    throw DataError(where + ": " + key + " is no object with a member for each channel");
   for (std::size_t c = 0; c < channels.size(); ++c) {
     const auto found = channels.find(std::to_string(c));
     if (found == channels.end())
-      throw DataError(where + ": channel_names has no \"" + std::to_string(c) + "\"");
+      throw DataError(where + ": " + key + " has no \"" + std::to_string(c) + "\"");
     folder.channels.push_back(found->is_string() ? found->get<std::string>() : found->dump());
   }
   if (!ending.is_string() || !ending.get_ref<const std::string&>().starts_with('.'))
@@ -207,7 +249,10 @@ DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
       throw DataError((folder.root / "dataset.json").string() + ": dataset." + name + " is not " +
                       nnunet_entry);
     for (std::size_t c = 0; c < keys.size(); ++c) {
-      must_exist(files[c], "channel_names has " + std::to_string(keys.size()) + " channels");
+      must_exist(files[c], "channel_names has " + std::to_string(keys.size()) + " channels" +
+                               (c > 0 && is_picture_name(files[c])
+                                    ? ", each a file of its own: split pictures of several colours"
+                                    : ""));
       item.files.emplace_back(keys[c], files[c].string());
     }
     if (labelled) {

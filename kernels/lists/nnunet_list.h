@@ -25,7 +25,8 @@ struct NnunetFolder {
   std::optional<std::int64_t> cases;         // of training: numTraining, which only nnU-Net's has
 };
 
-// Whether a dataset.json has nnU-Net's members, and no "training", which makes it the decathlon's.
+// Whether a dataset.json has nnU-Net's members (channel_names, or modality in its place), and no
+// "training", which makes it the decathlon's.
 bool is_nnunet(const nlohmann::ordered_json& document);
 NnunetFolder read_nnunet_folder(const std::filesystem::path& root);
 

@@ -28,8 +28,9 @@ struct Nnunet final : ListSource<Nnunet> {
     Spec s("nnunet", "Emits the records of an nnU-Net data set: paths, nothing loaded.");
     s.out("sample", "A field for each channel's file and one for the label, with paths only.")
         .param("root", &Params::root,
-               "Folder with dataset.json (channel_names, file_ending), imagesTr, labelsTr, or a "
-               "\"dataset\" in dataset.json that lists the files; or the decathlon's, as it lies.")
+               "Folder with dataset.json (channel_names or modality, file_ending), imagesTr, "
+               "labelsTr, or a \"dataset\" in dataset.json that lists the files, with $VARIABLES "
+               "of the environment; or the decathlon's, as it lies.")
         .required()
         .param("split", &Params::split, "test: imagesTs, without labels.")
         .choices({"training", "validation", "test"})

@@ -174,6 +174,17 @@ TEST_CASE(
   CHECK(contains(w.run(asked + " -o q.json").err, "whose model is not beside it"));
 }
 
+TEST_CASE("the recipe takes modality in place of channel_names, as nnU-Net does") {
+  Workplace w;
+  w.make();
+  json d = json::parse(w.folder.read("data/dataset.json"));
+  d["modality"] = d["channel_names"];
+  d.erase("channel_names");
+  w.folder.write("data/dataset.json", d.dump());
+  REQUIRE(w.run("new segmentation data --recipe nnunet -o out").code == 0);
+  w.train("out/2d.json", "run");
+}
+
 TEST_CASE("a plan says its reasons, is nnU-Net's JSON, and needs a fingerprint once") {
   Workplace w;
   w.make();

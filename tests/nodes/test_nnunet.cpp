@@ -104,6 +104,33 @@ TEST_CASE("nnunet takes files that dataset.json lists, as nnU-Net does") {
                  "x: no such file; channel_names has 2 channels"));
 }
 
+TEST_CASE("nnunet expands variables of the environment in listed paths, as nnU-Net does") {
+  TemporaryFolder folder;
+  for (const char* name : {"raw/a.nii.gz", "raw/seg.nii.gz", "raw/$SLUICE_UNSET-${}/b.nii.gz"})
+    folder.write_text(name, "");
+  ::setenv("SLUICE_RAW_1", (folder / "raw").c_str(), 1);
+  folder.write_text("dataset.json",
+                    R"({"channel_names": {"0": "T1", "1": "T2"}, "file_ending": ".nii.gz",
+                        "dataset": {"a": {"images": ["$SLUICE_RAW_1/a.nii.gz",
+                                                     "${SLUICE_RAW_1}/$SLUICE_UNSET-${}/b.nii.gz"],
+                                          "label": "${SLUICE_RAW_1}/seg.nii.gz"}}})");
+  Driver source("nnunet", {{"root", folder.path.string()}, {"keys", {"t1", "t2"}}, {"fold", -1}});
+  ::unsetenv("SLUICE_RAW_1");
+  const Sample one = source.fire({}, at_index(0)).samples().at(0);
+  const std::string raw = (folder / "raw").string();
+  CHECK(one.at("t1").geometry().path == raw + "/a.nii.gz");
+  CHECK(one.at("t2").geometry().path == raw + "/$SLUICE_UNSET-${}/b.nii.gz");
+  CHECK(one.at("label").geometry().path == raw + "/seg.nii.gz");
+}
+
+TEST_CASE("nnunet takes modality in place of channel_names, as nnU-Net does") {
+  Made made(R"({"modality": {"0": "T1", "1": "T2"}, "labels": {"background": 0, "tumour": 1},
+                "numTraining": 12, "file_ending": ".nii.gz"})");
+  CHECK(names(made.params({{"fold", -1}})).size() == 12);
+  made.write_text("dataset.json", R"({"modality": ["T1"], "file_ending": ".nii.gz"})");
+  CHECK(contains(refusal(made.params()), "modality is no object"));
+}
+
 TEST_CASE("nnunet's folds are nnU-Net's") {
   // scikit-learn's KFold(5, shuffle=True, random_state=12345) of 12, from numpy's RandomState.
   const std::vector<std::vector<int>> folds{{0, 3, 8}, {7, 10, 11}, {6, 9}, {1, 4}, {2, 5}};
@@ -169,6 +196,17 @@ TEST_CASE("nnunet gives what the stage before predicted, found once at any depth
         (runs / "fold=1/validation/case_01.nii.gz").string());
   made.write_text("runs/fold=2/case_01.nii.gz", "c");
   CHECK(contains(refusal(params), "case \"case_01\" was predicted twice, in "));
+}
+
+TEST_CASE("nnunet says that a picture's colours are files of their own") {
+  TemporaryFolder folder;
+  folder.write_text("dataset.json",
+                    R"({"channel_names": {"0": "R", "1": "G", "2": "B"}, "file_ending": ".png"})");
+  folder.write_text("imagesTr/a_0000.png", "");
+  folder.write_text("labelsTr/a.png", "");
+  CHECK(contains(
+      refusal({{"root", folder.path.string()}, {"keys", {"r", "g", "b"}}, {"fold", -1}}),
+      "a_0001.png: no such file; channel_names has 3 channels, each a file of its own: split"));
 }
 
 TEST_CASE("nnunet says what is missing") {
