@@ -117,6 +117,14 @@ std::string channels_key(const Json& document) {
   return "";
 }
 
+// Of the decathlon's first image.
+std::string decathlon_ending(const Json& training) {
+  if (!training.is_array() || training.empty() || !training[0].is_object()) return ".nii.gz";
+  const Json image = training[0].value("image", Json());
+  return image.is_string() && image.get_ref<const std::string&>().ends_with(".nii") ? ".nii"
+                                                                                    : ".nii.gz";
+}
+
 // The part of `all` that the file's fold lists; a name that is no case is refused.
 Cases listed(const fs::path& file, const NnunetSplit& which, const Cases& all) {
   const Json document = read_json(file);
@@ -169,6 +177,10 @@ bool is_nnunet(const Json& document) {
          document.contains("file_ending") && !document.contains("training");
 }
 
+std::string prediction_ending(const std::string& ending) {
+  return ending == ".nii" || ending == ".mha" ? ending : ".nii.gz";
+}
+
 std::vector<fs::path> nnunet_files(const NnunetFolder& folder, const std::string& name,
                                    bool training) {
   std::vector<fs::path> files;
@@ -197,6 +209,7 @@ NnunetFolder read_nnunet_folder(const fs::path& root) {
   const std::string where = path.string();
   NnunetFolder folder{root, {}, "", Json::object()};
   folder.decathlon = document.is_object() && document.contains("training");
+  if (folder.decathlon) folder.ending = decathlon_ending(document["training"]);
   if (folder.decathlon) return folder;
   if (!is_nnunet(document))
     throw DataError(where +
@@ -278,10 +291,14 @@ void add_predictions(DataList& list, const std::string& ending, const fs::path& 
     if (entry.is_regular_file(none))
       files[entry.path().filename().string()].push_back(entry.path().string());
   });
+  const std::set<std::string> endings{prediction_ending(ending), ending};
   for (DataItem& item : list) {
-    auto& found = files[item.name + ending];
+    std::vector<std::string> found;
+    for (const std::string& each : endings)
+      for (const std::string& file : files[item.name + each]) found.push_back(file);
     if (found.empty())
-      throw DataError(predictions.string() + ": no " + item.name + ending + " below it; " + remedy);
+      throw DataError(predictions.string() + ": no " + item.name + prediction_ending(ending) +
+                      " below it; " + remedy);
     std::sort(found.begin(), found.end());
     if (found.size() > 1)
       throw DataError(predictions.string() + ": case \"" + item.name +

@@ -18,7 +18,7 @@ namespace sluice {
 struct NnunetFolder {
   std::filesystem::path root;
   std::vector<std::string> channels;  // "CT"; by number
-  std::string ending;                 // ".nii.gz"
+  std::string ending;                 // ".nii.gz"; the decathlon's: of its first image
   nlohmann::ordered_json labels;      // {"background": 0, "liver": 1}
   bool decathlon = false;
   nlohmann::ordered_json dataset = nullptr;  // null: the files are in imagesTr and labelsTr
@@ -37,6 +37,9 @@ std::vector<std::filesystem::path> nnunet_files(const NnunetFolder& folder, cons
 inline constexpr const char* nnunet_entry =
     "{\"images\": [a path for each channel], \"label\": path}";
 
+// How predictions of cases of this ending are saved: .mha and .nii as they are, else .nii.gz.
+std::string prediction_ending(const std::string& ending);
+
 struct NnunetSplit {
   std::string split = "training";  // "training", "validation" or "test" (imagesTs, no labels)
   std::int64_t fold = 0;           // which of the folds is the validation; below 0: nnU-Net's
@@ -49,8 +52,9 @@ struct NnunetSplit {
 DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
                      const std::vector<std::string>& keys, const std::string& label_key);
 
-// Adds the field `key`: what another network predicted of each case, CASE + ending, one file
-// anywhere below `predictions` (the validations of its folds' runs). DataError: none, or several.
+// Adds the field `key`: what another network predicted of each case of files with this ending, one
+// file anywhere below `predictions` (the validations of its folds' runs), named CASE with the
+// prediction_ending, or with the ending itself. DataError: none, or several.
 void add_predictions(DataList& list, const std::string& ending,
                      const std::filesystem::path& predictions, const std::string& key);
 

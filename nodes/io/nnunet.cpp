@@ -49,8 +49,8 @@ struct Nnunet final : ListSource<Nnunet> {
     return add_record_params<Params>(s)
         .param("previous", &Params::previous,
                "A cascade's stage before: a folder in which, at any depth, each case's predicted "
-               "labels stand once, named as its label (the validations of all folds' runs). Empty: "
-               "none.")
+               "labels stand once (the validations of all folds' runs): CASE.nii.gz, of cases in "
+               ".nii or .mha with that ending, or named as its label. Empty: none.")
         .param("previous_key", &Params::previous_key, "The field of these labels.")
         .param("spatial_dims", &Params::spatial_dims,
                "3: refuses a data set whose cases have one slice each, which no network of volumes "
@@ -70,9 +70,7 @@ struct Nnunet final : ListSource<Nnunet> {
     if (p.spatial_dims == 3 && p.split != "test")
       must_have_volumes(nnunet_list(folder, {"training", -1, p.folds}, p.keys, p.label_key));
     limit_list(list, p.limit);
-    if (!p.previous.empty())
-      add_predictions(list, folder.decathlon ? ".nii.gz" : folder.ending, p.previous,
-                      p.previous_key);
+    if (!p.previous.empty()) add_predictions(list, folder.ending, p.previous, p.previous_key);
   }
 
   // One volume among all folds is enough, as for nnU-Net, which plans by the median case.

@@ -174,6 +174,73 @@ TEST_CASE(
   CHECK(contains(w.run(asked + " -o q.json").err, "whose model is not beside it"));
 }
 
+namespace {
+
+// A .nii of nii::write as .mha, in its place.
+void to_meta_image(const std::filesystem::path& file) {
+  std::string bytes;
+  {
+    std::ifstream in(file, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  std::int16_t n[3];
+  std::memcpy(n, &bytes[42], sizeof n);
+  std::string size;
+  for (const int axis : n) size += " " + std::to_string(axis);
+  std::filesystem::path to = file;
+  std::ofstream(to.replace_extension(".mha"), std::ios::binary)
+      << "ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = False\n"
+         "CompressedData = False\nTransformMatrix = 1 0 0 0 1 0 0 0 1\nOffset = 0 0 0\n"
+         "ElementSpacing = 1 1 1\nDimSize ="
+      << size << "\nElementType = MET_FLOAT\nElementDataFile = LOCAL\n"
+      << bytes.substr(352);
+  std::filesystem::remove(file);
+}
+
+}  // namespace
+
+TEST_CASE("a data set of .mha gets predictions of .mha, which are post-processed as such") {
+  Workplace w;
+  w.make();
+  for (const char* folder : {"data/imagesTr", "data/labelsTr"}) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(w.at(folder)))
+      files.push_back(entry.path());
+    for (const auto& file : files) to_meta_image(file);
+  }
+  w.change("file_ending", ".mha");
+  REQUIRE(w.run("new segmentation data --recipe nnunet --folds 2 --probabilities -o out").code ==
+          0);
+  for (const char* configuration : {"2d", "3d_fullres"}) {
+    const std::string name = configuration;
+    json runs = json::array();
+    for (const char* fold : {"0", "1"}) {
+      w.train("out/" + name + ".json", "out/" + name + "/fold=" + fold,
+              std::string("--set nodes.v_infer.mirror_axes=[] --set vars.fold=") + fold);
+      runs.push_back({{"value", fold}, {"folder", std::string("fold=") + fold}, {"exit", 0}});
+    }
+    w.folder.write("out/" + name + "/each.json",
+                   json{{"path", "vars.fold"}, {"runs", runs}}.dump());
+  }
+  const auto best = w.run("new best_configuration out -o best");
+  INFO(best.err);
+  REQUIRE(best.code == 0);
+  CHECK(contains(best.err, "ensemble___"));
+  const auto made = w.run("new postprocessing out/2d -o post.json");
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  CHECK(contains(w.folder.read("post.json"), "\"*.mha\""));
+  std::filesystem::create_directories(w.at("labels"));
+  for (const auto& entry : std::filesystem::directory_iterator(w.at("out/2d/fold=0/validation")))
+    if (!contains(entry.path().filename().string(), "probabilities"))
+      std::filesystem::copy(entry.path(), w.at("labels"));
+  REQUIRE(w.run("run post.json --quiet --out post --set vars.segmentations=labels").code == 0);
+  int there = 0;
+  for (int i = 0; i < 6; ++i)
+    there += std::filesystem::exists(w.at("post/postprocessed/case_" + std::to_string(i) + ".mha"));
+  CHECK(there == 3);
+}
+
 TEST_CASE("the recipe takes modality in place of channel_names, as nnU-Net does") {
   Workplace w;
   w.make();

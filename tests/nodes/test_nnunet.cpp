@@ -209,6 +209,44 @@ TEST_CASE("nnunet says that a picture's colours are files of their own") {
       "a_0001.png: no such file; channel_names has 3 channels, each a file of its own: split"));
 }
 
+TEST_CASE("nnunet finds what the stage before predicted by the ending that predictions have") {
+  const auto found = [](const std::string& ending, const std::string& prediction,
+                        const std::string& document) {
+    TemporaryFolder folder;
+    for (const char* name : {"a", "b"}) {
+      folder.write_text("imagesTr/" + std::string(name) + "_0000" + ending, "");
+      folder.write_text("imagesTr/" + std::string(name) + ending, "");
+      folder.write_text("labelsTr/" + std::string(name) + ending, "");
+      folder.write_text("runs/" + std::string(name) + prediction, "");
+    }
+    folder.write_text("dataset.json", document);
+    Driver source(
+        "nnunet",
+        {{"root", folder.path.string()}, {"fold", -1}, {"previous", (folder / "runs").string()}});
+    const Fired fired = source.fire({}, at_index(1));
+    return std::filesystem::path(fired.outs.at(0).sample->at("previous").geometry().path)
+        .filename()
+        .string();
+  };
+  const auto nnunet = [](const std::string& ending) {
+    return R"({"channel_names": {"0": "T1"}, "file_ending": ")" + ending + "\"}";
+  };
+  for (const auto& [ending, prediction] : {std::pair{".nii.gz", ".nii.gz"},
+                                           {".nii", ".nii"},
+                                           {".mha", ".mha"},
+                                           {".nrrd", ".nii.gz"},
+                                           {".nrrd", ".nrrd"}}) {  // nnU-Net's own
+    CAPTURE(ending);
+    CHECK(found(ending, prediction, nnunet(ending)) == std::string("b") + prediction);
+    CHECK_THROWS_WITH(found(ending, ".mhd", nnunet(ending)),
+                      doctest::Contains("below it; every fold"));
+  }
+  CHECK(found(".nii", ".nii",
+              R"({"modality": {"0": "T1"}, "labels": {"0": "background", "1": "x"}, "training": [
+                  {"image": "./imagesTr/a.nii", "label": "./labelsTr/a.nii"},
+                  {"image": "./imagesTr/b.nii", "label": "./labelsTr/b.nii"}]})") == "b.nii");
+}
+
 TEST_CASE("nnunet says what is missing") {
   Made made;
   CHECK(contains(refusal({{"root", made.path.string()}}), "has 2 channels"));

@@ -11,6 +11,8 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/base/file_ending.h"
+#include "kernels/files/meta_image.h"
 #include "kernels/files/nifti.h"
 #include "kernels/image/labels.h"
 
@@ -99,8 +101,9 @@ Candidate ensemble(const Candidate& a, const Candidate& b, const Dataset& d,
                       one.probabilities.string());
     const at::Tensor mean = (first.data + second.data).div_(2);
     one.prediction = folder / one.prediction.filename();
-    write_nifti(one.prediction, labels_of(mean, d), first.affine,
-                d.classes().size() < 255 ? "uint8" : "uint16");
+    const auto write = has_ending(one.prediction, ".mha") ? write_meta_image : write_nifti;
+    write(one.prediction, labels_of(mean, d), first.affine,
+          d.classes().size() < 255 ? "uint8" : "uint16", 1);
   });
   return pair;
 }

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/message.h"
+#include "kernels/lists/nnunet_list.h"
 #include "tools/runtime/new/starter.h"
 
 namespace sluice::nnunet {
@@ -170,13 +171,12 @@ void add_inference(NodeList& nodes, const TrainedModel& m, const std::string& pr
 }
 
 Json saved_labels(const TrainedModel& m, const std::string& folder) {
-  const bool plain = m.dataset.ending == ".nii";
   const auto classes = m.dataset.classes();
   return {{"type", "save_image"},
           {"keys", "pred"},
           {"output_dir", folder},
           {"output_postfix", ""},
-          {"output_ext", plain ? ".nii" : ".nii.gz"},
+          {"output_ext", prediction_ending(m.dataset.ending)},
           {"separate_folder", false},
           {"output_dtype", classes.size() < 255 ? "uint8" : "uint16"}};
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "kernels/lists/nnunet_list.h"
 #include "tools/nnunet/wording.h"
 #include "tools/runtime/new/starter.h"
 
@@ -89,17 +90,18 @@ std::string postprocessing_text(const std::vector<ValidatedCase>& cases, const P
 
 std::string postprocessing_graph(const fs::path& folder, const Dataset& d,
                                  const std::vector<ValidatedCase>& cases, const Postprocessing& p) {
+  const std::string ending = prediction_ending(d.ending);
   NodeList nodes;
   nodes.add("cases", {{"type", "file_patterns"},
                       {"root", "@segmentations"},
-                      {"patterns", {{"pred", "*" + d.ending}}}});
+                      {"patterns", {{"pred", "*" + ending}}}});
   nodes.add("load", {{"type", "load_image"}, {"keys", {"pred"}}, {"dtype", {"int32"}}});
   add_postprocessing(nodes, d, p.kept);
   nodes.add("save", {{"type", "save_image"},
                      {"keys", {"pred"}},
                      {"output_dir", "postprocessed"},
                      {"output_postfix", {""}},
-                     {"output_ext", d.ending == ".nii" ? ".nii" : ".nii.gz"},
+                     {"output_ext", ending},
                      {"separate_folder", false},
                      {"output_dtype", d.classes().size() < 255 ? "uint8" : "uint16"}});
   std::string why;
