@@ -1,6 +1,8 @@
 // `sluice new segmentation --recipe nnunet`: plans, and graphs that train as they are.
 #include <doctest/doctest.h>
 
+#include <cstdint>
+
 #include "tests/cli/nnunet_workplace.h"
 
 using nlohmann::json;
@@ -172,6 +174,118 @@ TEST_CASE(
               .code == 0);
   std::filesystem::rename(w.at(model + "3d_lowres"), w.at("away"));
   CHECK(contains(w.run(asked + " -o q.json").err, "whose model is not beside it"));
+}
+
+TEST_CASE("the recipe turns volumes as the reader that dataset.json names turns them") {
+  Workplace w;
+  w.make(binary, {1, 1.5, 3});
+  // In the files i runs to the front, j upwards and k to the right.
+  for (const char* folder : {"data/imagesTr", "data/labelsTr"})
+    for (const auto& entry : std::filesystem::directory_iterator(w.at(folder))) {
+      std::fstream file(entry.path(), std::ios::binary | std::ios::in | std::ios::out);
+      const float rows[12] = {0, 0, 3, 0, 1, 0, 0, 0, 0, 1.5, 0, 0};
+      file.seekp(280).write(reinterpret_cast<const char*>(rows), sizeof rows);
+    }
+  const auto measured = [&](const std::string& file) {
+    const auto made = w.run(
+        "new segmentation data --recipe nnunet --plan-only --json --write-fingerprint " + file);
+    INFO(made.err);
+    REQUIRE(made.code == 0);
+    return std::pair{json::parse(made.out), json::parse(w.folder.read(file))};
+  };
+  const auto [plain, as_it_lies] = measured("a.json");
+  w.change("overwrite_image_reader_writer", "NibabelIOWithReorient");
+  const auto [plans, turned] = measured("b.json");
+  CHECK(plain["image_reader_writer"] == "NibabelIO");
+  CHECK(plans["image_reader_writer"] == "NibabelIOWithReorient");
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK(as_it_lies["spacings"][i] == json{3, 1.5, 1});
+    CHECK(turned["spacings"][i] == json{1.5, 1, 3});
+    const json from = as_it_lies["shapes_after_crop"][i];
+    CHECK(turned["shapes_after_crop"][i] == json{from[1], from[2], from[0]});
+  }
+  CHECK(turned["foreground_intensity_properties_per_channel"]["0"]["max"] ==
+        as_it_lies["foreground_intensity_properties_per_channel"]["0"]["max"]);
+  REQUIRE(w.run("new segmentation data --recipe nnunet -o out").code == 0);
+  CHECK(contains(w.folder.read("out/3d_fullres.json"), "\"orientation\", \"in\": \"case\""));
+  const json beside =
+      json::parse(w.folder.read("out/nnUNetTrainer__nnUNetPlans__3d_fullres/dataset.json"));
+  CHECK(beside["overwrite_image_reader_writer"] == "NibabelIOWithReorient");
+  w.train("out/3d_fullres.json", "run", "--set nodes.v_infer.mirror_axes=[]");
+}
+
+namespace {
+
+// Uncompressed, 8 bits, a page a slice.
+void write_tiff(const std::filesystem::path& file, nii::Size size,
+                const std::function<int(int, int, int)>& value) {
+  std::string bytes("II*\0", 4);
+  const auto put = [&](std::uint32_t n, int count) {
+    for (int i = 0; i < count; ++i) bytes += static_cast<char>(n >> 8 * i);
+  };
+  const auto [columns, rows, pages] = size;
+  const int entries = 8, directory = 2 + 12 * entries + 4, pixels = columns * rows;
+  put(8, 4);
+  for (int z = 0; z < pages; ++z) {
+    const auto start = static_cast<std::uint32_t>(bytes.size());
+    put(entries, 2);
+    const std::pair<int, std::uint32_t> tags[entries] = {{256, static_cast<std::uint32_t>(columns)},
+                                                         {257, static_cast<std::uint32_t>(rows)},
+                                                         {258, 8},
+                                                         {259, 1},
+                                                         {262, 1},
+                                                         {273, start + directory},
+                                                         {278, static_cast<std::uint32_t>(rows)},
+                                                         {279, static_cast<std::uint32_t>(pixels)}};
+    for (const auto& [tag, n] : tags) {
+      put(static_cast<std::uint32_t>(tag), 2);
+      put(4, 2);  // LONG
+      put(1, 4);
+      put(n, 4);
+    }
+    put(z + 1 < pages ? start + directory + static_cast<std::uint32_t>(pixels) : 0, 4);
+    for (int y = 0; y < rows; ++y)
+      for (int x = 0; x < columns; ++x) bytes += static_cast<char>(value(x, y, z));
+  }
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::binary) << bytes;
+}
+
+}  // namespace
+
+TEST_CASE("volumes in TIFF files are planned with the voxel size that stands beside them") {
+  Workplace w;
+  for (const char* name : {"a", "b"}) {
+    const std::string n = name;
+    write_tiff(w.at("data/imagesTr/" + n + "_0000.tif"), {20, 24, 6},
+               [](int x, int y, int z) { return 1 + (3 * x + y + 5 * z) % 90; });
+    write_tiff(w.at("data/labelsTr/" + n + ".tif"), {20, 24, 6},
+               [](int x, int y, int) { return x > 4 && y > 5; });
+  }
+  w.folder.write("data/dataset.json", json{{"channel_names", {{"0", "EM"}}},
+                                           {"labels", binary},
+                                           {"numTraining", 2},
+                                           {"file_ending", ".tif"}}
+                                          .dump());
+  w.folder.write("data/imagesTr/a.json", R"({"spacing": [4, 0.5, 0.25]})");
+  const std::string asked = "new segmentation data --recipe nnunet --plan-only --json ";
+  const auto made = w.run(asked + "--write-fingerprint f.json");
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const json found = json::parse(w.folder.read("f.json"));
+  CHECK(found["spacings"] == json{{4, 0.5, 0.25}, {1, 1, 1}});  // of b there is no file
+  CHECK(found["shapes_after_crop"][0] == json{6, 24, 20});
+  CHECK(json::parse(made.out)["image_reader_writer"] == "Tiff3DIO");
+  CHECK(json::parse(made.out)["configurations"].contains("3d_fullres"));
+  const auto trained = w.run("new segmentation data --recipe nnunet -o out");
+  CHECK(trained.code == 3);
+  CHECK_MESSAGE(contains(trained.err, "in which training finds no voxel size"), trained.err);
+  for (const char* wrong : {R"({"spacing": [1, 2]})", R"({"spacing": [1, 0, 2]})", "{}", "[3]"}) {
+    w.folder.write("data/imagesTr/a.json", wrong);
+    const auto r = w.run(asked);
+    CHECK(r.code == 3);
+    CHECK_MESSAGE(contains(r.err, "a.json: has no \"spacing\" of three numbers above 0"), r.err);
+  }
 }
 
 namespace {

@@ -273,6 +273,45 @@ TEST_CASE("a decathlon's dataset.json says the same as nnU-Net's") {
   CHECK(d.classes() == std::vector<std::int64_t>{1});
 }
 
+TEST_CASE("a data set's reader is the one that dataset.json names, or that its ending has") {
+  const TemporaryFolder folder;
+  const auto plans = [&](const Json& more, const Json& fingerprint = small_fingerprint()) {
+    Json d = small_dataset;
+    d.update(more);
+    return plans_for(folder.path, d, fingerprint, "default");
+  };
+  const auto reader = [&](const Json& more) {
+    return plans_json(plans(more))["image_reader_writer"].get<std::string>();
+  };
+  CHECK(reader(Json::object()) == "SimpleITKIO");
+  for (const auto& [ending, wanted] : {std::pair{".nii", "NibabelIO"},
+                                       {".nrrd", "SimpleITKIO"},
+                                       {".png", "NaturalImage2DIO"},
+                                       {".tif", "Tiff3DIO"},  // of volumes, as the fingerprint says
+                                       {".tiff", "Tiff3DIO"}})
+    CHECK(reader({{"file_ending", ending}}) == wanted);
+  Json flat = small_fingerprint();
+  flat["spacings"] = Json(2, {999, 1, 1});
+  flat["shapes_after_crop"] = Json(2, {1, 200, 200});
+  CHECK(plans_json(plans({{"file_ending", ".tif"}}, flat))["image_reader_writer"] ==
+        "NaturalImage2DIO");
+  const char* key = "overwrite_image_reader_writer";
+  for (const char* name : {"SimpleITKIO", "NibabelIO", "NibabelIOWithReorient"})
+    CHECK(reader({{key, name}}) == name);
+  CHECK(reader({{key, "None"}}) == "SimpleITKIO");
+  CHECK(reader({{key, "SimpleITKIO"}, {"file_ending", ".tif"}}) == "SimpleITKIO");
+  CHECK(plans_text(plans({{key, "NibabelIO"}})).find("reader NibabelIO: dataset.json names it") !=
+        std::string::npos);
+  const auto refused = [&](const Json& more, const char* says) {
+    const std::string text = message_of([&] { (void)plans(more); });
+    CHECK_MESSAGE(text.find(says) != std::string::npos, text);
+    CHECK_MESSAGE(text.find("dataset.json:1:") != std::string::npos, text);
+  };
+  refused({{key, "NibabelIOReorient"}}, "is none of nnU-Net's readers, NaturalImage2DIO, ");
+  refused({{key, 3}}, "is none of nnU-Net's readers");
+  refused({{key, "NibabelIO"}, {"file_ending", ".mha"}}, "reads .nii and .nii.gz, and no .mha");
+}
+
 TEST_CASE("labels of one number are one class of the network, as nnU-Net's") {
   const TemporaryFolder folder;
   Json d = small_dataset;

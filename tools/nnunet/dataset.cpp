@@ -5,6 +5,7 @@
 
 #include "engine/base/diagnostic.h"
 #include "engine/base/error.h"
+#include "engine/base/file_ending.h"
 
 namespace sluice::nnunet {
 namespace {
@@ -156,10 +157,33 @@ std::string decathlon_ending(const DocumentPtr& document) {
   return ending_of(image->get<std::string>());
 }
 
-std::string reader_of(const Dataset& d) {
-  if (d.ending == ".png" || d.ending == ".bmp") return "NaturalImage2DIO";
-  if (d.ending == ".tif" || d.ending == ".tiff") return "Tiff3DIO";
-  return "SimpleITKIO";
+// The first of nnU-Net's readers that knows the ending. Of a .tif this is the pictures' one; a plan
+// whose cases turn out to be volumes has Tiff3DIO.
+std::string reader_of(const std::string& ending) {
+  const std::string small = lower_case(ending);
+  if (small == ".png" || small == ".bmp" || small == ".tif") return "NaturalImage2DIO";
+  if (small == ".tiff") return "Tiff3DIO";
+  return small == ".nii" ? "NibabelIO" : "SimpleITKIO";
+}
+
+void read_reader(Dataset& d, const DocumentPtr& document) {
+  static const std::vector<std::string> known{
+      "NaturalImage2DIO", "SimpleITKIO", "SimpleITKIOWithReorient",
+      "Tiff3DIO",         "NibabelIO",   "NibabelIOWithReorient"};
+  constexpr const char* key = "overwrite_image_reader_writer";
+  d.reader = reader_of(d.ending);
+  const auto found = document->root.find(key);
+  if (found == document->root.end() || *found == "None") return;
+  const Place place = Place{document, ""}.child(key);
+  if (!found->is_string() || std::find(known.begin(), known.end(), *found) == known.end()) {
+    std::string names;
+    for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+    fail_at(place, std::string(key) + " is none of nnU-Net's readers, " + names);
+  }
+  d.reader = found->get<std::string>();
+  d.reader_named = true;
+  if (d.reader.starts_with("Nibabel") && !is_nifti_name(d.ending))
+    fail_at(place, d.reader + " reads .nii and .nii.gz, and no " + d.ending);
 }
 
 }  // namespace
@@ -225,7 +249,7 @@ Dataset read_dataset(const fs::path& folder) {
   }
   check_labels(d, Place{document, ""}.child("labels"));
   if (d.regions) read_region_order(d, document);
-  d.reader = reader_of(d);
+  read_reader(d, document);
   return d;
 }
 

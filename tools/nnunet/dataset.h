@@ -27,6 +27,7 @@ struct Dataset {
   std::int64_t training = 0;               // numTraining
   std::string ending;                      // ".nii.gz"
   std::string reader;                      // "SimpleITKIO": what nnU-Net would read it with
+  bool reader_named = false;               // by overwrite_image_reader_writer, and not by ending
   bool decathlon = false;
 
   // Output channels of a network: one a class with background, or one a region.
@@ -36,7 +37,8 @@ struct Dataset {
 };
 
 // DataError with file, line and column: members that lack, labels that are not 0, 1, 2, ...,
-// background that is not 0, ignore that is not the highest, regions without an order.
+// background that is not 0, ignore that is not the highest, regions without an order, a reader that
+// is not nnU-Net's or that does not read such files.
 Dataset read_dataset(const std::filesystem::path& folder);
 
 // A JSON file with places; DataError with the first thing that is wrong with its text.

@@ -161,6 +161,16 @@ void say_what_more_memory_gives(const Plans& plans, Configuration& c, const Want
                        ", batch ", std::to_string(other.batch)));
 }
 
+// A .tif may be a picture or a volume, which no dataset.json says.
+void choose_reader(Dataset& d, const Fingerprint& fingerprint, std::vector<std::string>& why) {
+  const auto is_volume = [](const auto& shape) { return shape[0] > 1; };
+  if (d.reader_named)
+    why.push_back(join("reader ", d.reader, ": dataset.json names it"));
+  else if (d.reader == "NaturalImage2DIO" && lower_case(d.ending) == ".tif" &&
+           std::any_of(fingerprint.shapes.begin(), fingerprint.shapes.end(), is_volume))
+    d.reader = "Tiff3DIO";
+}
+
 void say_what_is_odd(Plans& plans) {
   const auto& cases = plans.fingerprint.cases();
   if (cases == 1)
@@ -205,6 +215,7 @@ Plans make_plans(const Dataset& dataset, const Fingerprint& fingerprint, const P
                  double gpu_memory) {
   Plans plans;
   plans.dataset = dataset;
+  choose_reader(plans.dataset, fingerprint, plans.why);
   plans.fingerprint = fingerprint;
   plans.planner = planner;
   plans.gpu_memory = gpu_memory > 0 ? gpu_memory : planner.gpu_memory;

@@ -11,6 +11,8 @@
 #include "engine/base/error.h"
 #include "kernels/files/volume.h"
 #include "kernels/image/affine.h"
+#include "kernels/image/axes.h"
+#include "kernels/image/spatial.h"
 #include "kernels/lists/data_list.h"
 #include "kernels/lists/nnunet_list.h"
 #include "kernels/lists/numpy_random.h"
@@ -19,6 +21,8 @@
 
 namespace sluice::nnunet {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::int64_t draws_of_all = 100'000'000;
 constexpr std::uint32_t seed = 1234;
@@ -41,12 +45,48 @@ DataList cases_of(const Dataset& d) {
   return list;
 }
 
+// What nnU-Net's Tiff3DIO takes of CASE.json beside a CASE_0000.tif, (z, y, x); 1 without it.
+std::array<double, 3> spacing_beside(const fs::path& image) {
+  std::string name = image.stem().string();
+  name.resize(name.size() - std::min<std::size_t>(name.size(), 5));  // "_0000"
+  const fs::path file = image.parent_path() / (name + ".json");
+  if (!fs::exists(file)) return {1, 1, 1};
+  const auto document = read_json(file);
+  const auto spacing = document.is_object() ? document.find("spacing") : document.end();
+  std::array<double, 3> all{};
+  bool right = spacing != document.end() && spacing->is_array() && spacing->size() == 3;
+  for (std::size_t a = 0; right && a < 3; ++a) {
+    right = (*spacing)[a].is_number() && (*spacing)[a].get<double>() > 0;
+    if (right) all[a] = (*spacing)[a];
+  }
+  if (!right)
+    throw DataError(file.string() +
+                    ": has no \"spacing\" of three numbers above 0, as that of a volume in mm");
+  return all;
+}
+
 // (z, y, x); a picture's z is 999 times its larger spacing, and pixels without a size have 1.
-std::array<double, 3> spacing_for_plan(const Volume& volume) {
+std::array<double, 3> spacing_for_plan(const Volume& volume, const fs::path& file,
+                                       const Dataset& d) {
   const auto& s = volume.spacing;
+  if (!volume.has_affine && volume.data.dim() == 4)
+    return d.reader.starts_with("SimpleITKIO") ? std::array<double, 3>{1, 1, 1}
+                                               : spacing_beside(file);
   if (!volume.has_affine) return {999, 1, 1};
   if (volume.data.dim() == 3) return {999 * std::max(s[0], s[1]), s[1], s[0]};
   return {s[2], s[1], s[0]};
+}
+
+// Axes along RAS, as nnU-Net's readers WithReorient turn them.
+void turn(Volume& volume) {
+  const std::int64_t axes = volume.data.dim() - 1;
+  if (!volume.has_affine || axes < 2 || axes > 3) return;
+  const Reorder r = reorder_between(orientation_of(of_axes(volume.affine, axes)),
+                                    parse_axcodes({"R", "A", "S"}, axes));
+  const at::Tensor whole = to_volume(volume.data);
+  volume.affine = multiply(volume.affine, reorder_affine(r, shape_of(whole)));
+  volume.spacing = spacing_of(volume.affine);
+  volume.data = from_volume(reorder(whole, r), axes);
 }
 
 struct Case {
@@ -85,6 +125,7 @@ Case read_case(const DataItem& item, const Dataset& d, const std::set<std::int64
   Volume first;
   for (const auto& [key, file] : item.files) {
     Volume volume = read_volume(file);
+    if (d.reader.ends_with("WithReorient")) turn(volume);
     if (!first.data.defined()) first = volume;
     must_fit(first, volume, file);
     const at::Tensor data = in_scan_order(volume.data);
@@ -102,7 +143,7 @@ Case read_case(const DataItem& item, const Dataset& d, const std::set<std::int64
   if (c.image.size(0) != std::ssize(d.channels))
     throw DataError(fmt::format("{}: has {} channels; dataset.json names {}",
                                 item.files.front().second, c.image.size(0), d.channels.size()));
-  c.spacing = spacing_for_plan(first);
+  c.spacing = spacing_for_plan(first, item.files.front().second, d);
   return c;
 }
 

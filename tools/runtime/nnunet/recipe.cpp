@@ -1,8 +1,10 @@
 #include "tools/runtime/nnunet/recipe.h"
 
 #include <iostream>
+#include <set>
 
 #include "engine/base/error.h"
+#include "engine/base/letter_case.h"
 #include "engine/base/message.h"
 #include "engine/base/shell_word.h"
 #include "tools/nnunet/planner.h"
@@ -42,13 +44,24 @@ Json dataset_json(const Dataset& d) {
   if (d.regions) json["regions_class_order"] = d.region_order;
   json["numTraining"] = d.training;
   json["file_ending"] = d.ending;
+  if (d.reader_named) json["overwrite_image_reader_writer"] = d.reader;
   return json;
+}
+
+// What keeps no voxel size, however nnU-Net reads it.
+bool is_picture(const std::string& ending) {
+  static const std::set<std::string> all{".png", ".bmp", ".jpg", ".jpeg", ".tif", ".tiff"};
+  return all.contains(lower_case(ending));
 }
 
 void must_be_trainable(const Dataset& d, std::int64_t folds) {
   const std::string where = (d.root / "dataset.json").string();
-  if (d.reader != "SimpleITKIO")
+  if (lower_case(d.ending).starts_with(".tif"))
     throw DataError(where + ": files end with " + d.ending +
+                    ", in which training finds no voxel size (CASE.json beside them counts for "
+                    "--plan-only alone); graphs are written for volumes such as .nii.gz");
+  if (is_picture(d.ending) || d.reader == "NaturalImage2DIO" || d.reader == "Tiff3DIO")
+    throw DataError(where + ": files end with " + d.ending + " and are read by " + d.reader +
                     "; graphs are written for volumes (--plan-only plans pictures too)");
   if (d.training == 1)
     throw DataError(where +

@@ -109,8 +109,9 @@ class TrainingGraph {
   // The first node of a part reads the part's input.
   static std::string with_input(const NodeList& nodes, const std::string& input) {
     std::string text = nodes.text("      ");
-    const std::string type = "\"type\": \"transpose\"";
-    text.insert(text.find(type) + type.size(), ", \"in\": " + json_text(input));
+    const std::string type = "\"type\": \"";
+    const auto name = text.find(type) + type.size();
+    text.insert(text.find('"', name) + 1, ", \"in\": " + json_text(input));
     return text;
   }
 
