@@ -29,7 +29,8 @@ Spec& add_segmentation_params(Spec& s) {
              "of its own, in the label too.")
       .param("ignore_index", &Params::ignore_index,
              "Voxels of this label do not count; of a one-hot label those of this channel, or, "
-             "where there is no such channel, those of no class.");
+             "where there is no such channel, those of no class. With argmax false the label may "
+             "have this channel alone, behind those of the prediction.");
 }
 
 // Of those that say what an empty label comes to.
@@ -77,17 +78,23 @@ class SegmentationMetric : public CaseMetric<P> {
 
  private:
   bool channels_fit(std::int64_t pred, std::int64_t truth) const final {
-    return truth == pred || (p.argmax && truth == 1);
+    return truth == pred || (p.argmax ? truth == 1 : marks_ignored(pred, truth));
   }
   // A label of one channel for each class becomes class indices.
   Case prepared(Case c) const final {
     if (p.ignore_index && !leaves_class(c)) c.counts = counted(c.truth);
+    if (!p.argmax && marks_ignored(c.pred.size(0), c.truth.size(0)))
+      c.truth = c.truth.narrow(0, 0, c.pred.size(0));
     if (!p.argmax || c.truth.size(0) == 1) return c;
     const auto classes = kernels::one_hot_classes(c.truth, c.counts);
     if (!classes)
       throw DataError("the label's channels are no exclusive classes: set argmax to false");
     c.truth = *classes;
     return c;
+  }
+  // Masks, and behind the last of the label's one of what is ignored.
+  bool marks_ignored(std::int64_t pred, std::int64_t truth) const {
+    return p.ignore_index == pred && truth == pred + 1;
   }
   bool leaves_class(const Case& c) const {
     const std::int64_t classes =

@@ -133,6 +133,23 @@ TEST_CASE("patch_dice of regions leaves out what the label's last channel marks"
   CHECK_THROWS_AS(fire(Json::object(), label), DataError);
 }
 
+TEST_CASE(
+    "dice_metric of regions leaves out what the label's last channel marks, and is no class") {
+  const at::Tensor pred = at::tensor({1, 1, 0, 1, 1, 0, 0, 0}, at::kByte).view({1, 2, 4, 1});
+  const at::Tensor label =
+      at::tensor({1, 0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 1}, at::kByte).view({1, 3, 4, 1});
+  Json params{{"argmax", false}, {"ignore_index", 2}, {"spatial_dims", 2}};
+  Driver node("dice_metric", params);
+  (void)node.fire({patches(pred, label)}, at_index(0));
+  const auto found = by_name(node.flush(0));
+  CHECK(found.at("class_0") == doctest::Approx(2.0 / 4));
+  CHECK(found.at("class_1") == doctest::Approx(2.0 / 3));
+  CHECK_FALSE(found.contains("class_2"));
+  params["ignore_index"] = 3;
+  Driver other("dice_metric", params);
+  CHECK_THROWS_AS((void)other.fire({patches(pred, label)}, at_index(0)), DataError);
+}
+
 // Of nnunetv2 2.8.1's DC_and_BCE_loss with use_ignore_label, on this batch; what is ignored lies
 // where i + j + k is a multiple of 4.
 TEST_CASE("dice_focal_loss is nnU-Net's loss of regions and 1, with an ignored label") {

@@ -317,8 +317,14 @@ class TrainingGraph {
     const Json both{"pred", "truth"};
     Json dice{{"type", "dice_metric"}, {"keys", both}};
     if (d_.regions) {
-      nodes.add("v_regions",
-                {{"type", "labels_to_regions"}, {"keys", both}, {"regions", region_channels()}});
+      nodes.add("v_regions", {{"type", "labels_to_regions"},
+                              {"keys", d_.ignore ? "pred" : both},
+                              {"regions", regions()}});
+      if (d_.ignore)
+        nodes.add(
+            "v_ignored",
+            {{"type", "labels_to_regions"}, {"keys", "truth"}, {"regions", region_channels()}},
+            "The last channel marks what is ignored.");
       dice["argmax"] = false;
     } else {
       dice.update({{"include_background", false}, {"num_classes", std::ssize(d_.classes()) + 1}});
