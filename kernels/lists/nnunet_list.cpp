@@ -181,6 +181,15 @@ std::string prediction_ending(const std::string& ending) {
   return ending == ".nii" || ending == ".mha" ? ending : ".nii.gz";
 }
 
+std::optional<std::int64_t> listed_folds(const fs::path& root) {
+  const fs::path file = root / "splits_final.json";
+  if (!fs::exists(file)) return std::nullopt;
+  const Json document = read_json(file);
+  if (!document.is_array() || document.empty())
+    throw DataError(file.string() + ": lists no fold, {\"train\": [...], \"val\": [...]}");
+  return std::ssize(document);
+}
+
 std::vector<fs::path> nnunet_files(const NnunetFolder& folder, const std::string& name,
                                    bool training) {
   std::vector<fs::path> files;

@@ -40,6 +40,9 @@ inline constexpr const char* nnunet_entry =
 // How predictions of cases of this ending are saved: .mha and .nii as they are, else .nii.gz.
 std::string prediction_ending(const std::string& ending);
 
+// How many folds splits_final.json beside dataset.json lists; nullopt: there is none.
+std::optional<std::int64_t> listed_folds(const std::filesystem::path& root);
+
 struct NnunetSplit {
   std::string split = "training";  // "training", "validation" or "test" (imagesTs, no labels)
   std::int64_t fold = 0;           // which of the folds is the validation; below 0: nnU-Net's

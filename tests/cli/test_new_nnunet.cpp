@@ -355,6 +355,48 @@ TEST_CASE("a data set of .mha gets predictions of .mha, which are post-processed
   CHECK(there == 3);
 }
 
+TEST_CASE("the recipe's folds are those of splits_final.json, and one case is trained without") {
+  Workplace w;
+  w.make();
+  for (int i = 3; i < 6; ++i)
+    for (const char* file :
+         {"imagesTr/case_%_0000.nii", "imagesTr/case_%_0001.nii", "labelsTr/case_%.nii"}) {
+      std::string name = file;
+      name.replace(name.find('%'), 1, std::to_string(i));
+      std::filesystem::remove(w.at("data/" + name));
+    }
+  w.change("numTraining", 3);
+  CHECK(contains(w.run("new segmentation data --recipe nnunet -o out").err, "make no 5 folds"));
+  w.folder.write("data/splits_final.json",
+                 R"([{"train": ["case_0"], "val": ["case_1"]},
+                     {"train": ["case_1", "case_2"], "val": ["case_0"]}])");
+  const auto made = w.run("new segmentation data --recipe nnunet -o out");
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  CHECK(contains(made.err, "--each vars.fold=0,1` trains its folds"));
+  CHECK(contains(w.folder.read("out/2d.json"), "by --each vars.fold=0,1;"));
+  w.train("out/2d.json", "second", "--set vars.fold=1");
+  CHECK(std::filesystem::exists(w.at("second/validation/case_0.nii")));
+
+  Workplace one;
+  one.make();
+  for (int i = 1; i < 6; ++i)
+    for (const char* file :
+         {"imagesTr/case_%_0000.nii", "imagesTr/case_%_0001.nii", "labelsTr/case_%.nii"}) {
+      std::string name = file;
+      name.replace(name.find('%'), 1, std::to_string(i));
+      std::filesystem::remove(one.at("data/" + name));
+    }
+  one.change("numTraining", 1);
+  const auto alone = one.run("new segmentation data --recipe nnunet -o out");
+  INFO(alone.err);
+  REQUIRE(alone.code == 0);
+  CHECK(contains(alone.err, "--each vars.fold=-1` trains on the one case"));
+  CHECK(contains(one.folder.read("out/2d.json"), "\"fold\": -1,"));
+  one.train("out/2d.json", "run");
+  CHECK(std::filesystem::exists(one.at("run/validation/case_0.nii")));
+}
+
 TEST_CASE("the recipe takes modality in place of channel_names, as nnU-Net does") {
   Workplace w;
   w.make();
@@ -483,9 +525,10 @@ TEST_CASE("what no plan can be made of is refused, with its place, and nothing i
   CHECK(contains(w.run("new segmentation data --recipe monai -o out").err, "nnunet"));
   w.change("numTraining", 7);
   refused("", 3, "numTraining is 7, and there are 6 cases");
-  w.change("numTraining", 1);
-  refused("", 3, "one case leaves none to validate with");
   w.change("numTraining", 6);
+  w.folder.write("data/splits_final.json", "[]");
+  refused("", 3, "splits_final.json: lists no fold");
+  std::filesystem::remove(w.at("data/splits_final.json"));
   nii::write(w.at("data/labelsTr/case_3.nii"), {14, 16, 15}, {1, 1, 1},
              [](int x, int, int) { return x == 3 ? 5.0f : 0.0f; });
   refused("", 3, "case_3.nii: has label 5");

@@ -7,6 +7,7 @@
 #include "engine/base/letter_case.h"
 #include "engine/base/message.h"
 #include "engine/base/shell_word.h"
+#include "kernels/lists/nnunet_list.h"
 #include "tools/nnunet/planner.h"
 #include "tools/runtime/new/new.h"
 #include "tools/runtime/nnunet/measure.h"
@@ -54,7 +55,18 @@ bool is_picture(const std::string& ending) {
   return all.contains(lower_case(ending));
 }
 
-void must_be_trainable(const Dataset& d, std::int64_t folds) {
+// The folds that graphs are written for: those of splits_final.json, else as many as were asked
+// for; 0 where there is one case, which makes none.
+std::int64_t folds_of(const Dataset& d, std::int64_t asked) {
+  if (const auto listed = listed_folds(d.root)) return *listed;
+  if (d.training == 1) return 0;
+  if (d.training < asked)
+    throw DataError((d.root / "dataset.json").string() + ": " + std::to_string(d.training) +
+                    " cases make no " + std::to_string(asked) + " folds; name fewer by --folds");
+  return asked;
+}
+
+void must_be_trainable(const Dataset& d) {
   const std::string where = (d.root / "dataset.json").string();
   if (lower_case(d.ending).starts_with(".tif"))
     throw DataError(where + ": files end with " + d.ending +
@@ -63,21 +75,11 @@ void must_be_trainable(const Dataset& d, std::int64_t folds) {
   if (is_picture(d.ending) || d.reader == "NaturalImage2DIO" || d.reader == "Tiff3DIO")
     throw DataError(where + ": files end with " + d.ending + " and are read by " + d.reader +
                     "; graphs are written for volumes (--plan-only plans pictures too)");
-  if (d.training == 1)
-    throw DataError(where +
-                    ": one case leaves none to validate with; graphs are written for two or "
-                    "more (--plan-only plans one)");
-  if (d.training < folds)
-    throw DataError(where + ": " + std::to_string(d.training) + " cases make no " +
-                    std::to_string(folds) + " folds; name fewer by --folds");
 }
 
 // A graph a configuration, and beside it the folder that nnU-Net would keep the trained model in.
-int write_graphs(const Json& request, const Plans& plans) {
+int write_graphs(const Json& request, const Plans& plans, std::int64_t folds) {
   const fs::path out = request.at("out").get<std::string>();
-  std::string folds;
-  for (std::int64_t fold = 0; fold < request.at("folds").get<std::int64_t>(); ++fold)
-    folds += (fold ? "," : "") + std::to_string(fold);
   std::vector<Configuration> all = plans.configurations;
   if (plans.cascade()) {
     all.push_back(*plans.find("3d_fullres"));
@@ -95,13 +97,13 @@ int write_graphs(const Json& request, const Plans& plans) {
     for (std::size_t axis = 0; axis < c.dims(); ++axis)
       model.mirror_axes.push_back(static_cast<std::int64_t>(axis));
     const std::string text =
-        training_graph(plans, c, model, request.at("folds").get<std::int64_t>(),
-                       request.value("probabilities", false));
+        training_graph(plans, c, model, folds, request.value("probabilities", false));
     must_be_right(text);
     const fs::path file = out / (c.name + ".json");
     write_graph(file, text);
     tell("wrote " + file.string() + "; `sluice run " + shell_word(file.string()) + " --out " +
-         shell_word((out / c.name).string()) + " --each vars.fold=" + folds + "` trains its folds");
+         shell_word((out / c.name).string()) + " --each vars.fold=" + fold_numbers(folds) +
+         "` trains " + (folds > 0 ? "its folds" : "on the one case"));
   }
   return static_cast<int>(Exit::done);
 }
@@ -113,9 +115,11 @@ int new_nnunet(const Json& request) {
   const Planner* planner = find_planner(request.at("planner"));
   const bool plan_only = request.at("plan_only");
   if (request.at("fingerprint") == "") must_be_new(request.at("write_fingerprint"));
+  std::int64_t folds = 0;
   if (!plan_only) {  // before the cases are measured, which may take hours
     must_be_new(request.at("out"));
-    must_be_trainable(dataset, request.at("folds"));
+    must_be_trainable(dataset);
+    folds = folds_of(dataset, request.at("folds"));
   }
   const Plans plans =
       make_plans(dataset, fingerprint_for(request, dataset), *planner, request.at("gpu_memory"));
@@ -126,7 +130,7 @@ int new_nnunet(const Json& request) {
     return static_cast<int>(Exit::done);
   }
   tell(plans_text(plans));
-  return write_graphs(request, plans);
+  return write_graphs(request, plans, folds);
 }
 
 }  // namespace sluice

@@ -58,10 +58,7 @@ class TrainingGraph {
   "desc": {},
   "vars": {{
     "root": {},
-    // Which fold validates: --set vars.fold=1, or all of them by --each vars.fold=0,1,2,3,4; -1 is
-    // nnU-Net's "all", which trains and validates on all cases.
-    "fold": 0,
-{}    "patch": {}, "batch": {},
+{}{}    "patch": {}, "batch": {},
     // Of {} batches; fewer by --set vars.epochs=100, and the learning rate follows.
     "epochs": 1000
   }},
@@ -71,8 +68,21 @@ class TrainingGraph {
   }},
 )",
         why, json_text(d_.name + " " + c_.name), json_text("nnU-Net's " + c_.name),
-        json_text(std::filesystem::absolute(d_.root).lexically_normal().string()), previous(),
-        text_of(Json(c_.topology.patch)), c_.batch, train_batches);
+        json_text(std::filesystem::absolute(d_.root).lexically_normal().string()), fold(),
+        previous(), text_of(Json(c_.topology.patch)), c_.batch, train_batches);
+  }
+
+  std::string fold() const {
+    if (folds_ == 0)
+      return "    // One case leaves none to validate with: -1 is nnU-Net's \"all\", which trains "
+             "and\n    // validates on all cases. With more cases: 0, 1, ...\n"
+             "    \"fold\": -1,\n";
+    return fmt::format(
+        "    // Which fold validates: --set vars.fold=0, or all of them by --each "
+        "vars.fold={};\n"
+        "    // -1 is nnU-Net's \"all\", which trains and validates on all cases.\n"
+        "    \"fold\": 0,\n",
+        fold_numbers(folds_));
   }
 
   // Where a cascade's first stage was trained.
@@ -119,7 +129,7 @@ class TrainingGraph {
                  Json more = Json::object()) const {
     const Json keys = channel_keys(d_);
     Json source{{"type", "nnunet"}, {"root", "@root"}, {"split", split}, {"fold", "@fold"}};
-    if (folds_ != 5) source["folds"] = folds_;
+    if (folds_ >= 2 && folds_ != 5) source["folds"] = folds_;
     if (!flat()) source["spatial_dims"] = 3;
     if (keys.size() > 1) source["keys"] = keys;
     if (cascade()) source["previous"] = "@previous";
@@ -362,6 +372,14 @@ class TrainingGraph {
 };
 
 }  // namespace
+
+std::string fold_numbers(std::int64_t folds) {
+  if (folds == 0) return "-1";
+  std::string numbers;
+  for (std::int64_t fold = 0; fold < folds; ++fold)
+    numbers += (fold ? "," : "") + std::to_string(fold);
+  return numbers;
+}
 
 std::string training_graph(const Plans& plans, const Configuration& configuration,
                            const TrainedModel& model, std::int64_t folds, bool probabilities) {
