@@ -39,6 +39,24 @@ TEST_CASE("the recipe's graphs train, validate and resume to the bit") {
   CHECK(w.run("run out/3d_fullres.json --out half --set vars.epochs=1" + few).code == 0);
   CHECK(w.run("run out/3d_fullres.json --resume half --set vars.epochs=2" + few).code == 0);
   CHECK(json::parse(w.folder.read("half/summary.json"))["weights_sha256"] == bits);
+  // A run alone is a model, with the plans that lie beside its graph.
+  const auto asks = w.run("new prediction data/imagesTr --weights one -o of_run.json");
+  INFO(asks.err);
+  REQUIRE(asks.code == 0);
+  CHECK(contains(w.folder.read("of_run.json"), "predicts as nnU-Net does"));
+  REQUIRE(w.run("run of_run.json --quiet --out of_run").code == 0);
+  for (int i = 0; i < 6; ++i) {
+    const std::string name = "case_" + std::to_string(i) + ".nii";
+    if (std::filesystem::exists(w.at("one/validation/" + name)))
+      CHECK(w.folder.read("one/validation/" + name) ==
+            w.folder.read("of_run/segmentations/" + name));
+  }
+  std::filesystem::rename(w.at("out/nnUNetTrainer__nnUNetPlans__3d_fullres"), w.at("away"));
+  const auto lost = w.run("new prediction data/imagesTr --weights one");
+  CHECK(lost.code == 3);
+  CHECK_MESSAGE(
+      contains(lost.err, "one: is a run of data 3d_fullres, and the folder TRAINER__PLANS__3d"),
+      lost.err);
   w.train("out/2d.json", "flat");
   // nnU-Net's fold "all": each case is trained on, and is validated as a whole.
   w.train("out/2d.json", "all", "--set vars.fold=-1");

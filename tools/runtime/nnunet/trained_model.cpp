@@ -144,6 +144,66 @@ std::vector<fs::path> runs_beside(const fs::path& folder) {
   return all;
 }
 
+// A run of the recipe's graph: that graph's "name", "Dataset004_Hippocampus 3d_fullres", and its
+// configuration, which is "" of anything else.
+struct RecipeRun {
+  std::string name, configuration;
+};
+
+RecipeRun recipe_run(const fs::path& run) {
+  if (!fs::exists(run / "graph.json")) return {};
+  const Json graph = read_json(run / "graph.json");
+  const Json nodes = graph.value("nodes", Json::object());
+  const bool fits = std::any_of(nodes.begin(), nodes.end(), [](const Json& node) {
+    return node.is_object() && node.value("type", Json()) == "nnunet";
+  });
+  const Json name = graph.value("name", Json()), desc = graph.value("desc", Json());
+  const std::string begins = "nnU-Net's ";
+  if (!fits || !name.is_string() || !desc.is_string() ||
+      !desc.get_ref<const std::string&>().starts_with(begins))
+    return {};
+  return {name, desc.get<std::string>().substr(begins.size())};
+}
+
+// Whether a folder is named as a model of the run's configuration and has plans of its data set.
+bool is_model_of(const RecipeRun& run, const fs::path& folder) {
+  if (!folder.filename().string().ends_with("__" + run.configuration) ||
+      !fs::exists(folder / "plans.json"))
+    return false;
+  const Json name = read_json(folder / "plans.json").value("dataset_name", Json());
+  return name.is_string() && name.get<std::string>() + " " + run.configuration == run.name;
+}
+
+fs::path folder_of_run(const fs::path& at, const RecipeRun& run) {
+  std::vector<fs::path> places{at.parent_path().parent_path(), at.parent_path()};
+  if (fs::exists(at / "run.json")) {
+    const Json graphs = read_json(at / "run.json").value("graphs", Json::array());
+    if (graphs.is_array() && !graphs.empty() && graphs[0].is_string())
+      places.push_back(fs::absolute(graphs[0].get<std::string>()).parent_path());
+  }
+  std::error_code problem;
+  for (const fs::path& place : places) {
+    std::vector<fs::path> found;
+    for (fs::directory_iterator entry(place, problem), end; !problem && entry != end;
+         entry.increment(problem))
+      if (is_model_of(run, entry->path())) found.push_back(entry->path());
+    if (found.size() == 1) return found.front();
+    if (found.size() > 1)
+      throw DataError(place.string() + ": holds models of several plans of " +
+                      printable(run.configuration) + "; name one of them in place of " +
+                      at.string());
+  }
+  throw DataError(at.string() + ": is a run of " + printable(run.name) +
+                  ", and the folder TRAINER__PLANS__" + printable(run.configuration) +
+                  " that the recipe wrote beside its graph is not near it");
+}
+
+std::vector<std::int64_t> all_axes(std::size_t axes) {
+  std::vector<std::int64_t> all;
+  for (std::size_t axis = 0; axis < axes; ++axis) all.push_back(static_cast<std::int64_t>(axis));
+  return all;
+}
+
 // Checkpoints of the folds, by number; "all" only where there is no other.
 std::vector<fs::path> folds_in(const fs::path& folder) {
   std::map<long, fs::path> found;
@@ -242,7 +302,8 @@ fs::path cleaned(const fs::path& path) {
 bool is_trained_model(const fs::path& given) {
   const fs::path path = cleaned(given);
   return fs::exists(path / "plans.json") || is_fold(path) ||
-         (fs::is_regular_file(path) && is_fold(path.parent_path()));
+         (fs::is_regular_file(path) && is_fold(path.parent_path())) ||
+         !recipe_run(path).configuration.empty();
 }
 
 TrainedModel read_model_folder(const fs::path& folder, const std::string& configuration) {
@@ -313,8 +374,12 @@ TrainedModel read_trained_model(const fs::path& given) {
   } else if (const auto runs = runs_beside(path); !runs.empty() && !has_fold(path)) {
     TrainedModel model = read_model_folder(path);
     model.checkpoints = runs;
-    for (std::size_t axis = 0; axis < model.patch.size(); ++axis)
-      model.mirror_axes.push_back(static_cast<std::int64_t>(axis));
+    model.mirror_axes = all_axes(model.patch.size());
+    return model;
+  } else if (const RecipeRun run = recipe_run(path); !run.configuration.empty()) {
+    TrainedModel model = read_model_folder(folder_of_run(path, run));
+    model.checkpoints = {path};
+    model.mirror_axes = all_axes(model.patch.size());
     return model;
   } else {
     files = folds_in(path);

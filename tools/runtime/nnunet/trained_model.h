@@ -3,7 +3,8 @@
 //   TRAINER__PLANS__CONFIGURATION/plans.json, dataset.json, fold_K/checkpoint_final.pth
 //
 // or, without a fold_*, as the recipe leaves it: plans.json there, and the runs of the folds beside
-// it, as CONFIGURATION/each.json lists them.
+// it, as CONFIGURATION/each.json lists them. One run of the recipe's graph is such a model, too:
+// the folder with plans.json stands beside it, beside the folder of its folds, or beside its graph.
 //
 // Plans of nnU-Net 2.0 to 2.2, which name the network otherwise, are read too.
 #pragma once
@@ -35,11 +36,12 @@ struct TrainedModel {
   std::vector<bool> in_mask;               // use_mask_for_norm
 };
 
-// Whether this names such a folder, one of its folds, or a checkpoint in a fold.
+// Whether this names such a folder, one of its folds, a checkpoint in a fold, or a run of a
+// recipe's graph.
 bool is_trained_model(const std::filesystem::path& path);
 
-// All folds of a folder, or the one that is named. Throws DataError: what is missing, a network
-// that is not known, folds of unlike plans.
+// All folds of a folder, or the one that is named, or the run. Throws DataError: what is missing, a
+// network that is not known, folds of unlike plans.
 TrainedModel read_trained_model(const std::filesystem::path& path);
 
 // The folder alone, without folds: what a checkpoint is written for. "" is the configuration of
