@@ -4,6 +4,7 @@
 #include <torch/script.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "engine/base/error.h"
 #include "engine/base/read_file.h"
@@ -91,10 +92,14 @@ struct TorchScript final : Network {
   }
 
  private:
+  // A tensor of several names, such as tied weights, by the first.
   template <class List>
   static Named named(const List& list) {
     Named all;
-    for (const auto& one : list) all.emplace_back(one.name, one.value);
+    std::unordered_set<const void*> taken;
+    for (const auto& one : list)
+      if (taken.insert(one.value.unsafeGetTensorImpl()).second)
+        all.emplace_back(one.name, one.value);
     return all;
   }
   std::uint64_t key_ = 0;
