@@ -77,27 +77,34 @@ void Optimizer::make_slots() {
   const auto weights = network_->parameters();
   if (weights.empty())
     throw Error(Exit::usage, "network \"" + p.net + "\" has no weights to train");
-  for (const auto& [name, weight] : weights) names_.push_back(name);
-  const auto settings = group_settings(p.groups, names_, {p.lr, p.weight_decay});
+  std::vector<std::string> names;
+  for (const auto& [name, weight] : weights) names.push_back(name);
+  const auto settings = group_settings(p.groups, names, {p.lr, p.weight_decay});
   if (p.layer_decay.has_value() == p.layers.empty())
     throw Error(Exit::usage, "layer_decay and layers go together");
-  const auto factors = layer_factors(p.layer_decay.value_or(1), p.layers, names_);
+  const auto factors = layer_factors(p.layer_decay.value_or(1), p.layers, names);
   for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!weights[i].second.requires_grad()) continue;
     Slot s;
     s.weight = weights[i].second.detach();
     s.lr = settings[i].lr * factors[i];
     const bool decays = p.decay_norm_and_bias || s.weight.dim() > 1;
     s.weight_decay = decays ? settings[i].weight_decay : 0;
     if (sharded_ && sharded_->in_parts()) {
-      s.begin = sharded_->range(i).begin;
-      s.end = sharded_->range(i).end;
+      s.begin = sharded_->range(slots_.size()).begin;
+      s.end = sharded_->range(slots_.size()).end;
     }
     add_moments(s, rule_, first_second());
     if (settings[i].from_epoch > 0) s.since = -1;
     rates_.insert(s.lr);
+    names_.push_back(names[i]);
     slots_.push_back(std::move(s));
     from_epoch_.push_back(settings[i].from_epoch);
   }
+  if (slots_.empty())
+    throw Error(Exit::usage, "network \"" + p.net +
+                                 "\" has no weights to train: none of its file's needs a gradient "
+                                 "(requires_grad)");
 }
 
 // Whether the moment is of the slot's range, and not of all of the weight.
@@ -314,7 +321,7 @@ void Optimizer::log(Firing& f, at::Tensor loss, std::optional<double> value) {
 }
 
 void Optimizer::step(const std::string& at) {
-  const auto weights = network_->parameters();
+  const auto weights = trained_weights(*network_);
   const double share = static_cast<double>(common().grad_accumulation) / pending_;
   const bool in_parts = sharded_ && sharded_->in_parts();
   if (in_parts && !weights.front().second.is_cpu())

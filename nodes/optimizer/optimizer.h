@@ -160,7 +160,7 @@ class Optimizer : public Node {
   std::shared_ptr<Ranks> ranks_;
   std::string path_;                      // of the node
   std::unique_ptr<ShardedStep> sharded_;  // null: a batch is computed as a whole
-  std::vector<std::string> names_;
+  std::vector<std::string> names_;        // by slot, as trained_weights()
   std::vector<Slot> slots_;
   std::vector<std::uint64_t> from_epoch_;    // by slot: when it begins to be trained
   std::set<double> rates_;                   // the slots', before the schedule

@@ -58,9 +58,15 @@ std::vector<std::size_t> cuts_at_blocks(const std::vector<std::size_t>& weights,
 
 }  // namespace
 
+Network::Named trained_weights(const Network& network) {
+  Network::Named all = network.parameters();
+  std::erase_if(all, [](const auto& named) { return !named.second.requires_grad(); });
+  return all;
+}
+
 void backward_to(const Network& network, const at::Tensor& loss) {
   torch::autograd::variable_list weights;
-  for (const auto& [name, weight] : network.parameters()) weights.push_back(weight);
+  for (const auto& [name, weight] : trained_weights(network)) weights.push_back(weight);
   torch::autograd::backward({loss}, {}, std::nullopt, false, weights);
 }
 
@@ -72,7 +78,7 @@ ShardedStep::ShardedStep(const Division& division, std::shared_ptr<Ranks> ranks,
       network_(std::move(network)),
       in_parts_(wire_ && ranks_->shard_optimizer),
       mine_(static_cast<std::size_t>(division.parts)),
-      weights_(network_->parameters()) {
+      weights_(trained_weights(*network_)) {
   lay_out();
   taken_ = std::vector<std::atomic<bool>>(places_.size());
   open_ = std::vector<std::atomic<int>>(buckets_.size());

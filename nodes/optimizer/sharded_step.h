@@ -29,6 +29,9 @@
 
 namespace sluice {
 
+// All but those that a TorchScript file keeps as they are (requires_grad false).
+Network::Named trained_weights(const Network& network);
+
 // Gradients of this network's weights alone: of a generator's loss, what a discriminator's weights
 // had to do with it is not theirs to learn from.
 void backward_to(const Network& network, const at::Tensor& loss);

@@ -229,3 +229,27 @@ TEST_CASE("tied weights of a TorchScript module are one tensor, whatever names i
   CHECK_FALSE(contains(named.err, "no place for"));
   CHECK(s.weights("n") == tied);
 }
+
+TEST_CASE("parameters of a TorchScript module that need no gradient stay as they are") {
+  const Scripted s;
+  if (!s.there) return;
+  s.trained("frozen.pt", "one");
+  const auto list = [&](const std::string& run) {
+    return shell::run(s.in_folder + "$SLUICE weights " + run).out;
+  };
+  CHECK(contains(list("one"), "net.enc.weight  float32 [4, 1, 1, 1, 1]  sum 1\n"));
+  CHECK(s.weights("one") != s.trained("frozen.pt", "still", "--set nodes.step.lr=0"));
+  CHECK(s.weights("one") == s.trained("frozen.pt", "group",
+                                      "--set '+nodes.step.groups=[{\"match\":"
+                                      "\"enc\",\"lr\":9}]'"));
+  const std::string shards = "--set +run.shards=2 --threads 1 ";
+  const std::string sharded = s.trained("frozen.pt", "shards", shards);
+  for (const std::string more :
+       {"", "--set +run.shard_optimizer=true", "--set +run.bucket_mb=0.00001"})
+    CHECK(sharded == s.trained("frozen.pt", "two", "--overwrite --processes 2 " + shards + more));
+  CHECK(contains(list("two"), "net.enc.weight  float32 [4, 1, 1, 1, 1]  sum 1\n"));
+  CHECK(s.weights("one") == s.resumed("frozen.pt"));
+  CHECK(contains(s.refused("ice.pt"),
+                 "network \"net\" has no weights to train: none of its file's "
+                 "needs a gradient (requires_grad)"));
+}
