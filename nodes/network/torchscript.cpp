@@ -8,8 +8,10 @@
 
 #include "engine/base/error.h"
 #include "engine/base/read_file.h"
+#include "engine/base/warnings.h"
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
+#include "nodes/network/script_attributes.h"
 
 namespace sluice {
 namespace {
@@ -51,6 +53,7 @@ struct TorchScript final : Network {
     if (needed != 2)  // itself, and the image
       throw Error(Exit::usage, p.file + ": its forward takes " + std::to_string(needed - 1) +
                                    " inputs; one image is given");
+    attributes_.watch(module);
   }
 
   // A module may answer with several: the main one first.
@@ -62,6 +65,7 @@ struct TorchScript final : Network {
       module.to(here);
     at::manual_seed(key_);  // of its dropout
     const c10::IValue y = module.forward({x[0]});
+    look_at_attributes();
     Tensors all;
     if (y.isTensor())
       all = {y.toTensor()};
@@ -81,7 +85,10 @@ struct TorchScript final : Network {
   }
   Named parameters() const override { return named(module.named_parameters()); }
   Named buffers() const override { return named(module.named_buffers()); }
-  void train(bool on) override { module.train(on); }
+  void train(bool on) override {
+    module.train(on);
+    has_trained_ = has_trained_ || on;
+  }
   void key_draws(std::uint64_t key) override { key_ = key; }
   void initialise(std::uint64_t) override {}  // the file's weights
   int spatial_axes() const override { return static_cast<int>(p.spatial_dims); }
@@ -102,6 +109,20 @@ struct TorchScript final : Network {
         all.emplace_back(one.name, one.value);
     return all;
   }
+  void look_at_attributes() const {
+    const std::string name = attributes_.changed();
+    if (name.empty()) return;
+    const std::string what = p.file + ": its forward changes the attribute \"" + name +
+                             "\", which is neither a parameter nor a buffer";
+    if (has_trained_)
+      throw Error(Exit::usage, what +
+                                   ", so no checkpoint holds it and a resumed run would differ: "
+                                   "make it a tensor of register_buffer()");
+    warn(what + ", so its answers may depend on what it was asked before");
+  }
+
+  ScriptAttributes attributes_;
+  bool has_trained_ = false;
   std::uint64_t key_ = 0;
 };
 

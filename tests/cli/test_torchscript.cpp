@@ -230,6 +230,21 @@ TEST_CASE("tied weights of a TorchScript module are one tensor, whatever names i
   CHECK(s.weights("n") == tied);
 }
 
+TEST_CASE("a TorchScript module that keeps what no checkpoint holds cannot be trained") {
+  const Scripted s;
+  if (!s.there) return;
+  CHECK(contains(s.refused("counts.pt"),
+                 "counts.pt: its forward changes the attribute \"seen\", which is neither a "
+                 "parameter nor a buffer, so no checkpoint holds it"));
+  CHECK(contains(s.refused("within.pt"), "the attribute \"inner.w\""));
+  CHECK(contains(s.refused("listed.pt"), "the attribute \"sizes\""));
+  const auto asked = s.apply("within.pt", "");
+  CHECK_MESSAGE(asked.code == 0, asked.err);
+  CHECK(contains(asked.err, "its answers may depend on what it was asked before"));
+  const std::string whole = s.trained("buffer.pt", "whole");
+  CHECK(whole == s.resumed("buffer.pt"));
+}
+
 TEST_CASE("parameters of a TorchScript module that need no gradient stay as they are") {
   const Scripted s;
   if (!s.there) return;
