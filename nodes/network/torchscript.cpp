@@ -81,6 +81,7 @@ struct TorchScript final : Network {
                                    " tensors, and " + std::to_string(count) + " are asked for");
     all.resize(count);
     for (auto& t : all) t = t.to(at::kFloat);
+    require_channels(all[0]);
     return all;
   }
   Named parameters() const override { return named(module.named_parameters()); }
@@ -119,6 +120,15 @@ struct TorchScript final : Network {
                                    ", so no checkpoint holds it and a resumed run would differ: "
                                    "make it a tensor of register_buffer()");
     warn(what + ", so its answers may depend on what it was asked before");
+  }
+  void require_channels(const at::Tensor& y) const {
+    if (y.dim() < 2)
+      throw Error(Exit::usage, p.file + ": its forward answers with " + c10::str(y.sizes()) +
+                                   ", which has no channels; [N, C, ...] is expected");
+    if (y.size(1) != p.out_channels)
+      throw Error(Exit::usage, p.file + " has " + std::to_string(y.size(1)) +
+                                   " channels in its output, out_channels is " +
+                                   std::to_string(p.out_channels));
   }
 
   ScriptAttributes attributes_;

@@ -212,6 +212,14 @@ TEST_CASE("a TorchScript module may take more with defaults, but no second input
   CHECK(npy::read(s.folder.path / "p.npy") == std::vector<float>{5, 3});
 }
 
+TEST_CASE("a TorchScript module has as many channels as out_channels says") {
+  const Scripted s;
+  if (!s.there) return;
+  CHECK(contains(s.refused("net.pt", "", 3),
+                 "net.pt has 2 channels in its output, out_channels is 3"));
+  CHECK(contains(s.refused("flat.pt"), "has no channels; [N, C, ...] is expected"));
+}
+
 TEST_CASE("tied weights of a TorchScript module are one tensor, whatever names it has") {
   const Scripted s;
   if (!s.there) return;
