@@ -12,9 +12,44 @@
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
 #include "nodes/network/script_attributes.h"
+#include "nodes/network/uncounted_outputs.h"
 
 namespace sluice {
 namespace {
+
+// The tensors of what a module answers with, those within tuples, lists and dicts (in their order)
+// too, up to what is none.
+struct Answer {
+  std::vector<at::Tensor> tensors;
+  std::string stopped_at;  // its type; empty: that was all
+
+  explicit Answer(const c10::IValue& y) { take(y); }
+
+ private:
+  void take(const c10::IValue& v) {
+    if (!stopped_at.empty()) return;
+    if (v.isTensor())
+      tensors.push_back(v.toTensor());
+    else if (v.isTuple())
+      for (const auto& one : v.toTupleRef().elements()) take(one);
+    else if (v.isList())
+      for (const auto& one : v.toListRef()) take(one);
+    else if (v.isGenericDict())
+      for (const auto& one : v.toGenericDict()) take(one.value());
+    else
+      stopped_at = v.type()->annotation_str();
+  }
+};
+
+// How many tensors there can be of an answer of this type.
+std::size_t count_of(const c10::TypePtr& type) {
+  if (type->isSubtypeOf(*c10::TensorType::get())) return 1;
+  const auto tuple = type->cast<c10::TupleType>();
+  if (!tuple) return uncounted_outputs;
+  std::size_t n = 0;
+  for (const auto& one : tuple->elements()) n += count_of(one);
+  return std::min(n, uncounted_outputs);
+}
 
 struct TorchScript final : Network {
   struct Params {
@@ -26,7 +61,9 @@ struct TorchScript final : Network {
   static Spec spec() {
     return Spec::network("torchscript",
                          "A module of torch.jit.script or torch.jit.trace, as it is.")
-        .param("file", &Params::file, "What torch.jit.save() wrote.")
+        .param("file", &Params::file,
+               "What torch.jit.save() wrote. It answers with a tensor, or with several in a tuple, "
+               "list or dict, in their order. Parameters that need no gradient stay as they are.")
         .required()
         .param("spatial_dims", &Params::spatial_dims, "What the module takes: 1, 2 or 3.")
         .range(1, 3)
@@ -34,7 +71,7 @@ struct TorchScript final : Network {
         .param("in_channels", &Params::in_channels, "Channels of the image that it takes.")
         .at_least(1)
         .required()
-        .param("out_channels", &Params::out_channels, "Channels of its output, logits.")
+        .param("out_channels", &Params::out_channels, "Channels of its first output, logits.")
         .at_least(1)
         .required();
   }
@@ -64,21 +101,15 @@ struct TorchScript final : Network {
     if (const auto all = module.parameters(); all.size() > 0 && (*all.begin()).device() != here)
       module.to(here);
     at::manual_seed(key_);  // of its dropout
-    const c10::IValue y = module.forward({x[0]});
+    Answer y(module.forward({x[0]}));
     look_at_attributes();
-    Tensors all;
-    if (y.isTensor())
-      all = {y.toTensor()};
-    else if (y.isTensorList())
-      all = y.toTensorVector();
-    else if (y.isTuple())
-      for (const c10::IValue& one : y.toTupleRef().elements()) {
-        if (!one.isTensor()) break;
-        all.push_back(one.toTensor());
-      }
+    Tensors& all = y.tensors;
     if (all.size() < count)
-      throw Error(Exit::usage, p.file + ": its forward answers with " + std::to_string(all.size()) +
-                                   " tensors, and " + std::to_string(count) + " are asked for");
+      throw Error(Exit::usage,
+                  p.file + ": its forward answers with " + std::to_string(all.size()) +
+                      (all.size() == 1 ? " tensor" : " tensors") +
+                      (y.stopped_at.empty() ? "" : " before a value of type " + y.stopped_at) +
+                      ", and " + std::to_string(count) + " are asked for");
     all.resize(count);
     for (auto& t : all) t = t.to(at::kFloat);
     require_channels(all[0]);
@@ -95,8 +126,7 @@ struct TorchScript final : Network {
   int spatial_axes() const override { return static_cast<int>(p.spatial_dims); }
   std::size_t output_count() const override {
     const auto& returns = module.get_method("forward").function().getSchema().returns();
-    const auto tuple = returns.empty() ? nullptr : returns[0].type()->cast<c10::TupleType>();
-    return tuple ? std::max<std::size_t>(1, tuple->elements().size()) : 1;
+    return returns.empty() ? 1 : std::max<std::size_t>(1, count_of(returns[0].type()));
   }
 
  private:

@@ -212,6 +212,35 @@ TEST_CASE("a TorchScript module may take more with defaults, but no second input
   CHECK(npy::read(s.folder.path / "p.npy") == std::vector<float>{5, 3});
 }
 
+TEST_CASE("a TorchScript module answers with a tensor, or with several in tuples, lists, dicts") {
+  const Scripted s;
+  if (!s.there) return;
+  const auto second = [&](const std::string& file, const std::string& key) {
+    const auto r = s.apply(file, "--out " + key + "=y.npy");
+    CHECK_MESSAGE(r.code == 0, r.err);
+    return npy::read(s.folder.path / "y.npy");
+  };
+  for (const std::string file : {"pair.pt", "nested.pt", "deep.pt", "named.pt"}) {
+    CAPTURE(file);
+    CHECK(second(file, "pred_1") == doubled);
+    const auto shown = s.apply(file, "");
+    CHECK_MESSAGE(shown.code == 0, shown.err);
+  }
+  CHECK(second("nested.pt", "pred_2") == tripled);
+  CHECK(second("deep.pt", "pred_2") == tripled);
+  const std::string two = "--set '+nodes.fwd.output_keys=[\"pred\",\"aux\"]'";
+  const auto trained = s.train("deep.pt", "--no-out " + two);
+  CHECK_MESSAGE(trained.code == 0, trained.err);
+  CHECK(contains(s.refused("named.pt", "--set '+nodes.fwd.output_keys=[\"pred\",\"b\",\"c\"]'"),
+                 "named.pt: its forward answers with 2 tensors, and 3 are asked for"));
+  CHECK(
+      contains(s.refused("lone.pt", two),
+               "lone.pt: its forward answers with 1 tensor before a value of type NoneType, and 2 "
+               "are asked for"));
+  CHECK(s.train("lone.pt", "--no-out").code == 0);
+  CHECK(contains(s.refused("number.pt"), "0 tensors before a value of type int, and 1 are asked"));
+}
+
 TEST_CASE("a TorchScript module has as many channels as out_channels says") {
   const Scripted s;
   if (!s.there) return;

@@ -11,6 +11,7 @@
 #include "engine/session/weights.h"
 #include "engine/state/checkpoint.h"
 #include "nodes/network/built_network.h"
+#include "nodes/network/uncounted_outputs.h"
 #include "tools/runtime/apply_files.h"
 
 namespace sluice {
@@ -100,7 +101,8 @@ class AppliedNetwork {
                                  (count > 1 ? ", pred_1, ... to " + output_key(count - 1) : "") +
                                  ", and state");
   }
-  // What nobody asks for is not computed; where nothing is asked for, all is shown.
+  // What nobody asks for is not computed; where nothing is asked for, all is shown that is known to
+  // be there.
   std::size_t outputs_wanted(const std::vector<FieldFile>& targets,
                              const NamedTensors& grads) const {
     std::size_t count = 1;
@@ -110,7 +112,8 @@ class AppliedNetwork {
       if (t.key != "state") count = std::max(count, number_of("--out", t.key) + 1);
     }
     for (const auto& [key, grad] : grads) count = std::max(count, number_of("--grad", key) + 1);
-    return any ? count : network_->output_count();
+    const std::size_t there = network_->output_count();
+    return any || there == uncounted_outputs ? count : there;
   }
 
   void require_differentiable(const std::string& name) const {
