@@ -305,3 +305,16 @@ TEST_CASE("parameters of a TorchScript module that need no gradient stay as they
                  "network \"net\" has no weights to train: none of its file's "
                  "needs a gradient (requires_grad)"));
 }
+
+TEST_CASE("what exports networks says what to do with a TorchScript module instead") {
+  const TinyTraining t;
+  const auto run = t.run(
+      "--set run.epochs=1 --set 'models.net={\"type\":\"torchscript\",\"file\":\"" SLUICE_SOURCE_DIR
+      "/tests/golden/weights/script.pt\",\"spatial_dims\":3,\"in_channels\":1,\"out_channels\":2}' "
+      "--out a");
+  REQUIRE_MESSAGE(run.code == 0, run.err);
+  const auto r = shell::run(t.in_folder + "$SLUICE export a -o m.onnx");
+  CHECK(r.code == 2);
+  CHECK(contains(r.err, "`sluice weights RUN --strip-prefix net. -o FILE.safetensors`"));
+  CHECK(contains(r.err, "torch.onnx.export()"));
+}

@@ -48,6 +48,12 @@ Numbers size_of(const Graph& graph, const GraphModel& model, const Numbers& aske
   return usable ? size : Numbers(axes, 64);
 }
 
+// What to do with a scripted module instead.
+std::string in_pytorch(const std::string& net) {
+  return ": in PyTorch, load into the module what `sluice weights RUN --strip-prefix " + net +
+         ". -o FILE.safetensors` writes (strict=False), and torch.onnx.export() makes ONNX of it";
+}
+
 }  // namespace
 
 const GraphModel& model_of(const Graph& graph, const std::string& name) {
@@ -71,7 +77,8 @@ GraphNetwork build_network(const std::string& run, const std::string& name, cons
   n.built = dynamic_cast<BuiltNetwork*>(n.network.get());
   if (!n.built)
     throw Error(Exit::usage, "a network of type " + type +
-                                 " is a file of its own, whose steps are not known here");
+                                 " is a file of its own, whose steps are not known here" +
+                                 (type == "torchscript" ? in_pytorch(n.model->name) : ""));
   n.network->initialise(0);
   n.extents = size_of(n.graph, *n.model, size, static_cast<std::size_t>(n.built->spatial_axes()));
   if (const std::string why = n.built->unfit(n.extents); !why.empty())
