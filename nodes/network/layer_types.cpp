@@ -134,16 +134,19 @@ Spec unet_block_spec(const char* name, const char* doc) {
 }
 
 LayerType conv_type() {
-  Spec s("conv", "torch.nn.Conv: a convolution alone.");
+  Spec s("conv", "torch.nn.Conv: a convolution alone, but for the padding where none is given.");
   with_bias(with_strides(with_kernel(with_channels(s))))
       .param("is_transposed", &P::is_transposed, "A transposed convolution.")
-      .param("padding", &P::padding, "null: (kernel_size - 1) / 2, times the dilation.")
+      .param(
+          "padding", &P::padding,
+          "null: (kernel_size - 1) / 2, times the dilation, as MONAI's Convolution; torch's is 0.")
       .at_least(0)
       .param("output_padding", &P::output_padding, "Of a transposed one; null: 0.")
       .at_least(0)
       .param("groups", &P::groups, "Groups of channels that do not mix.")
       .at_least(1)
-      .param("dilation", &P::dilation, "Distance between the kernel's voxels.")
+      .param("dilation", &P::dilation,
+             "Distance between the kernel's voxels; 1 of a transposed convolution.")
       .at_least(1);
   return {s, 1, 1, [](const Scope& at, const Values& x, const P& p) {
             check_output_padding(x[0], p);
@@ -234,7 +237,8 @@ std::vector<LayerType> small_types() {
        "Voxels around the image that are no maxima, at most half of pool_size; null: 0.", max_pool);
   pool("avg_pool", "The mean of each block.",
        "Zeros around the image, which count; at most half of pool_size; null: 0.", avg_pool);
-  all.push_back({spec("global_avg_pool", "The mean of each channel."), 1, 1, one(global_avg_pool)});
+  all.push_back({spec("global_avg_pool", "The mean of each channel, [N, C], without spatial axes."),
+                 1, 1, one(global_avg_pool)});
   all.push_back(
       {spec("flatten", "All axes but the first in one.")
            .param("voxels", &P::voxels, "The product of the spatial extents there.")
