@@ -8,6 +8,19 @@
 
 namespace sluice {
 
+namespace {
+
+// An axis of [N, C, ...] or [N, T, C]; over the batch a sample's answer would depend on the others.
+std::int64_t softmax_axis(const Scope& s, const Value& x, const Act& o) {
+  const std::int64_t rank = x.tokens ? 3 : x.axes + 2, dim = static_cast<std::int64_t>(o.number);
+  if (dim == 0 || dim >= rank || dim <= -rank)
+    s.refuse("the dim of a softmax is 1 to " + std::to_string(rank - 1) + ", or -1 to " +
+             std::to_string(1 - rank) + ", found " + std::to_string(dim));
+  return dim;
+}
+
+}  // namespace
+
 Value act(const Scope& s, const Value& x, const Act& o) {
   switch (o.kind) {
     case Act::Kind::relu:
@@ -40,6 +53,19 @@ Value act(const Scope& s, const Value& x, const Act& o) {
       return x.op("tanh", [](In t) { return at::tanh(t[0]); });
     case Act::Kind::mish:
       return x.op("mish", [](In t) { return at::mish(t[0]); });
+    case Act::Kind::celu:
+      return x.op("celu", [alpha = o.number](In t) { return at::celu(t[0], alpha); },
+                  {.attributes = {{"alpha", o.number}}});
+    case Act::Kind::softmax: {
+      const std::int64_t dim = softmax_axis(s, x, o);
+      return x.op("softmax", [dim](In t) { return at::softmax(t[0], dim); },
+                  {.attributes = {{"dim", dim}}});
+    }
+    case Act::Kind::logsoftmax: {
+      const std::int64_t dim = softmax_axis(s, x, o);
+      return x.op("log_softmax", [dim](In t) { return at::log_softmax(t[0], dim); },
+                  {.attributes = {{"dim", dim}}});
+    }
   }
   return x;
 }

@@ -18,9 +18,14 @@ struct Act {
     selu,
     sigmoid,
     tanh,
-    mish
+    mish,
+    celu,
+    softmax,
+    logsoftmax
   } kind = Kind::relu;
-  double number = 0;         // leaky_relu: the slope; prelu: the first slope; elu, swish: alpha
+  // leaky_relu: the slope; prelu: the first slope; elu, celu, swish: alpha; softmax, logsoftmax:
+  // the axis, below 0 from the last
+  double number = 0;
   bool channels = false;     // prelu: a slope for each
   std::int64_t slopes = 1;   // prelu: how many were asked for, 1 or one a channel
   bool approximate = false;  // gelu: by tanh

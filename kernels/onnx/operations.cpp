@@ -387,7 +387,15 @@ const std::map<std::string, Write>& table() {
       {"softplus", softplus},
       {"hardtanh", clipped},
       {"clamp", clipped},
+      {"celu",
+       [](Call& c) {
+         return Names{c.lines.add("Celu", {c.x()}, {{"alpha", static_cast<float>(c.real(1))}})};
+       }},
       {"softmax", softmax},
+      {"log_softmax",
+       [](Call& c) {
+         return Names{c.lines.add("LogSoftmax", {c.x()}, {{"axis", c.axis(1)}})};
+       }},
       {"matmul", binary("MatMul")},
       {"bmm", binary("MatMul")},
       {"linear", linear},

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <span>
 #include <type_traits>
@@ -351,7 +352,10 @@ const std::map<std::string, KnownAct>& known_acts() {
       {"selu", {Kind::selu, {"inplace"}}},
       {"sigmoid", {Kind::sigmoid, {}}},
       {"tanh", {Kind::tanh, {}}},
-      {"mish", {Kind::mish, {"inplace"}}}};
+      {"mish", {Kind::mish, {"inplace"}}},
+      {"celu", {Kind::celu, {"alpha", "inplace"}, "alpha", 1}},
+      {"softmax", {Kind::softmax, {"dim"}, "dim", 1}},
+      {"logsoftmax", {Kind::logsoftmax, {"dim"}, "dim", 1}}};
   return all;
 }
 
@@ -363,8 +367,9 @@ const std::vector<std::string>& norm_names() {
 }
 
 const std::vector<std::string>& act_names() {
-  static const Words all{"relu", "leakyrelu", "prelu", "gelu",    "swish", "memswish",
-                         "elu",  "relu6",     "selu",  "sigmoid", "tanh",  "mish"};
+  static const Words all{"relu",     "leakyrelu", "prelu", "gelu",    "swish",
+                         "memswish", "elu",       "relu6", "selu",    "sigmoid",
+                         "tanh",     "mish",      "celu",  "softmax", "logsoftmax"};
   return all;
 }
 
@@ -402,6 +407,9 @@ Act act_of(const Json& given) {
   const auto approximate = n.argument("approximate", std::string("none"));
   n.require(approximate == "none" || approximate == "tanh", "approximate", "none or tanh");
   a.approximate = approximate == "tanh";
+  n.require(!n.arguments.contains("dim") ||
+                (std::trunc(a.number) == a.number && a.number != 0 && std::abs(a.number) <= 4),
+            "dim", "an axis behind the batch's, such as 1 or -1");
   return a;
 }
 
