@@ -107,6 +107,9 @@ int calibrate(const Options& options);
 // From here on, signals that ask for the end are kept until there is a run to be ended, and a
 // reader of our output that goes, or a file that may not grow, ends nothing.
 void keep_signals();
+// Whose child this process is: told as it begins, and again behind a fork. A launcher that ends
+// while the libraries load is missed by this alone.
+void set_parent(int process);
 // Of a run's processes, and the one that started them, the first says that a signal came.
 void leave_signals_to_first();
 // `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said

@@ -76,9 +76,10 @@ int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 +
 // In a process group of its own, so that a terminal's Ctrl-C comes by way of this process, once.
 // With --json its document is a part of this process's.
 pid_t begin(const Options& options, const std::string& name) {
-  const pid_t child = fork();
+  const pid_t own = getpid(), child = fork();
   if (child < 0) throw Error(Exit::memory, std::string("no process: ") + std::strerror(errno));
   if (child > 0) return child;
+  set_parent(own);
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (options.json) dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);

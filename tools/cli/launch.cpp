@@ -44,6 +44,7 @@ struct Meeting {
 // In the child: its own process group, so that a terminal's Ctrl-C comes by way of the parent,
 // once.
 void become(int rank, int processes, pid_t launcher, const Meeting& meeting) {
+  set_parent(launcher);
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(128 + SIGKILL);  // it went before that counted

@@ -1,4 +1,5 @@
 // `sluice`: the command line. CLI11 is slow to compile and stands in this file only.
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <csignal>
@@ -671,6 +672,7 @@ __attribute__((constructor(101))) static void before_statics() {
 }
 
 int main(int argc, char** argv) {
+  sluice::cli::set_parent(getppid());
   std::signal(SIGCHLD, SIG_DFL);  // where a parent ignores it, nobody learns how our own ended
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the call that writes it
   const std::string command = argc > 1 ? argv[1] : "";

@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 
 std::atomic<int> signal_number{0};
 std::atomic<bool> silent{false};
+pid_t parent = 0;
 
 // Until the runtime's stands, which does the same and knows what is on the screen.
 extern "C" void on_early_signal(int number) {
@@ -36,6 +37,7 @@ extern "C" void on_early_signal(int number) {
 
 }  // namespace
 
+void set_parent(int process) { parent = process; }
 void leave_signals_to_first() { silent = true; }
 
 void keep_signals() {
@@ -202,7 +204,9 @@ int run_in_runtime(const Json& request, const std::string& runtime) {
   }
   std::string name = "sluice", json;
   try {
-    json = request.dump();
+    Json whole = request;
+    whole["parent"] = parent;
+    json = whole.dump();
   } catch (const Json::type_error&) {
     print_error("the command line is not valid UTF-8");
     return code(Exit::usage);

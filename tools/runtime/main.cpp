@@ -75,9 +75,9 @@ extern "C" int sluice_runtime_main(int argc, char** argv, std::atomic<int>* sign
   if (argc < 2) return static_cast<int>(Exit::usage);
   exit_when_memory_is_out();
   try {
-    if (signal) obey(*signal);
-    tune_allocator();
     const Json request = Json::parse(argv[1]);
+    if (signal) obey(*signal, request.at("parent"));
+    tune_allocator();
     if (request.at("command") == "apply") return apply_command(request);
     if (request.at("command") == "new") return new_command(request);
     if (request.at("command") == "folds") return folds_command(request);

@@ -20,7 +20,8 @@ std::atomic<int> no_signal{0};
 std::atomic<std::atomic<int>*> received{&no_signal};
 std::atomic<bool> writes_checkpoint{false};  // the run that is on, at its end
 std::atomic<bool> silent{false};
-pid_t parent = 0;  // as the process began
+pid_t launcher = 0;  // 0: none, or a script that may end before its processes do
+std::atomic<bool> launcher_is_missed{false};
 
 // The first signal asks for a cut, which ends with a checkpoint; the second ends the process.
 extern "C" void on_signal(int number) {
@@ -53,11 +54,6 @@ class Watch {
   using Clock = std::chrono::steady_clock;
   static constexpr unsigned ticks_others = 10;
 
-  // A launcher that was killed can tell its processes nothing any more.
-  bool is_left_alone() const {
-    return parent != 0 && session_.ranks().world.launched && getppid() != parent;
-  }
-
   void loop() {
     const auto begin = Clock::now();
     for (unsigned tick = 0; !done_;) {
@@ -65,7 +61,6 @@ class Watch {
       if (reads_ && session_.running()) log_.add(session_.running()->readings());
       const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
       const bool over = seconds_ > 0 && passed >= seconds_;
-      if (is_left_alone() && !stopping()) kill(getpid(), SIGTERM);
       if (over || stopping()) session_.stop();
       if (++tick % ticks_others == 0) session_.stop_with_others();
       if (over && session_.running()) return;
@@ -80,14 +75,32 @@ class Watch {
   std::thread thread_;
 };
 
+// A launcher that was killed can tell its processes nothing any more.
+void miss_launcher() {
+  const bool is_left_alone = launcher != 0 && getppid() != launcher;
+  if (is_left_alone && *received.load() == 0 && !launcher_is_missed.exchange(true))
+    kill(getpid(), SIGTERM);
+}
+
+bool is_launched() {
+  try {
+    return find_world(own_variable, [](auto&) {}).launched;
+  } catch (const Error&) {
+    return false;  // what contradicts itself is said when the processes join
+  }
+}
+
 }  // namespace
 
-int signal_received() { return *received.load(); }
+int signal_received() {
+  miss_launcher();
+  return *received.load();
+}
 bool stopping() { return signal_received() != 0; }
 
-void obey(std::atomic<int>& signal) {
+void obey(std::atomic<int>& signal, int parent) {
   received = &signal;
-  parent = getppid();
+  if (is_launched()) launcher = parent;
   silent = !speaks_for_all();
   struct sigaction action {};
   action.sa_handler = on_signal;

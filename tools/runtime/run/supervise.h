@@ -13,9 +13,11 @@ namespace sluice {
 // the second half.
 Outcome run_for(Session& session, const Options& options, Figures* warm = nullptr);
 
-bool stopping();                      // a signal came
-int signal_received();                // its number, or 0
-void obey(std::atomic<int>& signal);  // of the process, which may have come already
+bool stopping();        // a signal came
+int signal_received();  // its number, or 0
+// Of the process, which may have come already; `parent`: whose child it was as it began. Where that
+// is a launcher of several processes, its end counts as a SIGTERM.
+void obey(std::atomic<int>& signal, int parent);
 
 // The exit code, after saying what went wrong.
 int finish(const Session& session, const Outcome& outcome);
