@@ -5,18 +5,21 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <sstream>
+#include <string_view>
 
 #include "engine/base/error.h"
+#include "engine/group/launcher_process.h"
 
 namespace sluice {
 namespace {
 
 // The variables of a launcher; null: it has none for that.
 struct Launcher {
-  const char *name, *rank, *size, *local_rank, *local_size, *job;
+  std::string_view name;
+  const char *rank, *size, *local_rank, *local_size, *job;
 };
+constexpr std::string_view pmi = "PMI", slurm = "SLURM";
 constexpr std::array launchers{
     Launcher{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
              "TORCHELASTIC_RUN_ID"},
@@ -24,8 +27,8 @@ constexpr std::array launchers{
              "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
     Launcher{"Horovod", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
              "HOROVOD_GLOO_RENDEZVOUS_PORT"},
-    Launcher{"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_ID"},
-    Launcher{"SLURM", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr,
+    Launcher{pmi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID"},
+    Launcher{slurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr,
              "SLURM_JOB_ID"},
 };
 
@@ -93,6 +96,34 @@ void check(const World& w, const Launcher& l) {
   range(l.local_rank, w.local_rank, w.local_size);
 }
 
+// `srun --mpi=pmi2` sets PMI's too, which do not say how many tasks are on this machine.
+bool is_step_of_slurm(const Reader& read) {
+  for (const char* name : {"SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+                           "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NODELIST"})
+    if (!read.text(name)) return false;
+  return true;
+}
+
+void refuse_port_of_pmi(const Reader& read) {
+  if (read.text("PMI_PORT") && read.text("PMI_ID"))
+    refuse(
+        "PMI_PORT and PMI_ID are set, and PMI_RANK and PMI_SIZE are not (mpiexec -pmi-port), so "
+        "each process would begin a run of its own: leave -pmi-port out");
+}
+
+// What tells a launcher's jobs apart. MPICH's has no number: its ranks share what started them.
+std::string job_of(const Launcher& l, const Reader& read, bool all_here) {
+  auto id = read.text(l.job);
+  if (!id && l.name == pmi) {
+    if (all_here) return launcher_process(l.rank);
+    id = read.text("SLURM_JOB_ID");
+  }
+  // Of one SLURM job several steps may run side by side.
+  const bool in_steps = l.name == slurm || l.name == pmi;
+  const char* const part = in_steps ? "SLURM_STEP_ID" : "TORCHELASTIC_RESTART_COUNT";
+  return id.value_or("") + "/" + read.text(part).value_or("0");
+}
+
 // The job's own port, so that two jobs of one machine do not meet.
 int port_of(const std::string& job) {
   unsigned hash = 2166136261u;
@@ -100,17 +131,23 @@ int port_of(const std::string& job) {
   return 20000 + static_cast<int>(hash % 10000);
 }
 
-void find_master(World& w, const Launcher& l, const Reader& read) {
+// `all_here`: that all processes are on this machine, as the launcher says.
+void find_master(World& w, const Launcher& l, const Reader& read, bool all_here) {
   const auto host = read.text("MASTER_ADDR");
   const auto nodes = read.text("SLURM_STEP_NODELIST");
   if (host)
     w.master = *host;
-  else if (!std::strcmp(l.name, "SLURM") && nodes)
+  else if (l.name == slurm && nodes)
     w.master = first_host(*nodes);
   else if (w.local_size < w.size)
     refuse(std::string(l.name) +
            " over several hosts needs MASTER_ADDR, the host of rank 0 (mpirun "
            "-x MASTER_ADDR=HOST)");
+  else if (!all_here)
+    refuse(std::string(l.name) + " does not say how many of the " + std::to_string(w.size) +
+           " processes are on this machine" +
+           (l.local_size ? " (" + std::string(l.local_size) + ")" : "") +
+           ": set MASTER_ADDR, the host of rank 0");
   w.port = read.number("MASTER_PORT").value_or(port_of(w.job));
   if (w.port < 1 || w.port > 65535) refuse("MASTER_PORT is " + std::to_string(w.port));
 }
@@ -129,14 +166,16 @@ World find_world(const Environment& variable, const std::function<void(const std
       lacks_master = *size > 1;
       continue;
     }
-    const bool is_slurm = !std::strcmp(l.name, "SLURM");
+    const bool is_slurm = l.name == slurm, is_pmi = l.name == pmi;
     if (is_slurm && rank && !read.text("SLURM_STEP_ID")) {
       if (read.number("SLURM_NTASKS").value_or(1) > 1)
         note("this is a batch script of SLURM with " + *read.text("SLURM_NTASKS") +
              " tasks, and sluice runs as one process: did you mean srun?");
       continue;
     }
+    if (is_pmi && !rank && !size) refuse_port_of_pmi(read);
     if (!rank || !size) continue;
+    if (is_pmi && !read.text(l.local_size) && is_step_of_slurm(read)) continue;
     World w;
     w.launcher = l.name;
     w.rank = *rank;
@@ -147,16 +186,14 @@ World find_world(const Environment& variable, const std::function<void(const std
     w.local_size = local_size ? *local_size
                    : tasks    ? tasks_of(*tasks, read.number("SLURM_NODEID").value_or(0))
                               : w.size;
-    // Of one SLURM job several steps may run side by side.
-    const char* const part = is_slurm ? "SLURM_STEP_ID" : "TORCHELASTIC_RESTART_COUNT";
+    const bool all_here = w.local_size == w.size && (local_size || tasks);
     w.launched = !is_torchrun || read.text(l.job);
-    w.job = read.text(l.job).value_or("") + "/" + read.text(part).value_or("0") +
-            read.text(run_of_each).value_or("");
+    w.job = job_of(l, read, all_here) + read.text(run_of_each).value_or("");
     if (is_torchrun && w.job.starts_with(own_job)) w.launcher = "sluice run --processes";
     w.store_is_there = read.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
     check(w, l);
     if (w.size == 1) return {};
-    find_master(w, l, read);
+    find_master(w, l, read, all_here);
     if (w.rank == 0) w.listening = read.number("SLUICE_STORE_SOCKET");
     return w;
   }

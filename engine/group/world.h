@@ -33,7 +33,8 @@ const char* own_variable(const char* name);  // this process's
 
 // Of launchers whose variables are complete the first, in this order: torchrun (and whoever sets
 // RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT), Open MPI, Horovod, PMI (MPICH, Intel MPI), SLURM.
-// Throws Error(usage) where they contradict each other, or say no host of rank 0 and one is needed.
+// PMI's of `srun --mpi=pmi2` say nothing of machines, so there SLURM's count. Throws Error(usage)
+// where they contradict each other, say no number of ranks, or no host of rank 0 and one is needed.
 // `note` is told what somebody may have meant otherwise.
 World find_world(const Environment& variable, const std::function<void(const std::string&)>& note);
 

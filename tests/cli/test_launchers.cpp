@@ -34,3 +34,39 @@ TEST_CASE("processes whose launcher is killed while they load end too") {
       "alive && kill -9 $(cat pids) || echo gone\n");
   CHECK_MESSAGE(contains(r.out, "gone"), r.out, r.err);
 }
+
+TEST_CASE("two jobs of MPICH on one machine do not meet, also behind wrapper scripts") {
+  const TinyTraining t;
+  // As hydra's proxy starts its ranks; the second one has another process in between.
+  t.folder.write("launch",
+                 "export PMI_SIZE=2 MPI_LOCALNRANKS=2\nfor r in 0 1; do\n"
+                 "export PMI_RANK=$r MPI_LOCALRANKID=$r\n"
+                 "[ $r = 0 ] && wrap= || wrap='bash wrapper'\n$wrap $SLUICE run g.json --quiet "
+                 "--set +run.join_timeout_s=100 \"$@\" & pids=\"$pids $!\"\ndone\n"
+                 "trap 'kill $pids' TERM\ncode=0\n"
+                 "for p in $pids; do wait $p || code=$?; done\nwait\nexit $code\n");
+  t.folder.write("wrapper",
+                 "\"$@\" & p=$!\ntrap 'kill $p' TERM\nwait $p\ncode=$?\nwait $p\n"
+                 "exit $code\n");
+  const auto r =
+      shell::run(t.in_folder +
+                 "export SLUICE; unset MASTER_ADDR MASTER_PORT\n"
+                 "bash launch --set run.epochs=100000 --out a & first=$!\n"
+                 "until [ -s a/metrics.jsonl ] || ! kill -0 $first; do sleep 0.05; done\n"
+                 "bash launch --out b; echo second $?\n"
+                 "kill -TERM $first; wait $first; wait $first 2>/dev/null\ntrue");
+  INFO(r.err);
+  CHECK(contains(r.out, "second 0"));
+  CHECK(t.json_of("b/summary.json").at("world").at("launcher") == "PMI");
+  CHECK(t.json_of("b/summary.json").at("status") == "done");
+}
+
+TEST_CASE("ranks that are told no number of ranks are refused") {
+  const TinyTraining t;
+  const auto r = shell::run(t.in_folder +
+                            "export PMI_ID=0 PMI_PORT=here:1 MPI_LOCALNRANKS=2 MPI_LOCALRANKID=0\n"
+                            "$SLUICE run g.json --quiet --no-out");
+  CHECK(r.code == 2);
+  CHECK_MESSAGE(contains(r.err, "PMI_PORT and PMI_ID are set, and PMI_RANK and PMI_SIZE are not"),
+                r.err);
+}

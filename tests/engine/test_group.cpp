@@ -1,5 +1,6 @@
 // The arithmetic of several processes: who computes what, who is who, and the sum of shards.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <bit>
@@ -408,7 +409,10 @@ TEST_CASE("what a launcher's variables say of it: whether it stays, and who spea
   CHECK_FALSE(world_of(set).launched);  // a script may end before its processes do
   set["TORCHELASTIC_RUN_ID"] = "x";
   CHECK(world_of(set).launched);
-  CHECK(world_of({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}}).launched);
+  CHECK(world_of({{"OMPI_COMM_WORLD_RANK", "0"},
+                  {"OMPI_COMM_WORLD_SIZE", "2"},
+                  {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})
+            .launched);
   CHECK_FALSE(speaks_for_all(variable));
   set["RANK"] = "0";
   CHECK(speaks_for_all(variable));
@@ -416,6 +420,55 @@ TEST_CASE("what a launcher's variables say of it: whether it stays, and who spea
   CHECK(speaks_for_all(variable));
   set.clear();
   CHECK(speaks_for_all(variable));
+}
+
+TEST_CASE("tasks of srun --mpi=pmi2 are a step of SLURM, whatever PMI says of them") {
+  std::map<std::string, std::string> set{{"PMI_RANK", "1"},
+                                         {"PMI_SIZE", "2"},
+                                         {"PMI_JOBID", "7.0"},
+                                         {"PMI_FD", "9"},
+                                         {"SLURM_PROCID", "1"},
+                                         {"SLURM_STEP_ID", "0"},
+                                         {"SLURM_STEP_NUM_TASKS", "2"},
+                                         {"SLURM_LOCALID", "0"},
+                                         {"SLURM_NODEID", "1"},
+                                         {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+                                         {"SLURM_STEP_NODELIST", "gpu[07-08]"},
+                                         {"SLURM_JOB_ID", "7"}};
+  const World step = world_of(set);
+  CHECK(step.launcher == "SLURM");
+  CHECK(step.rank == 1);
+  CHECK(step.local_size == 1);
+  CHECK(step.master == "gpu07");
+  set["SLURM_STEP_ID"] = "1";  // beside it on the same machines
+  CHECK(world_of(set).port != step.port);
+  // MPICH's own launcher inside of a step says more.
+  set.insert({{"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "1"}});
+  CHECK(world_of(set).launcher == "PMI");
+  CHECK(world_of(set).local_size == 2);
+}
+
+TEST_CASE("jobs of MPICH have ports of their own, by what says which job it is") {
+  const std::map<std::string, std::string> rank{{"PMI_RANK", "1"},
+                                                {"PMI_SIZE", "2"},
+                                                {"MPI_LOCALNRANKS", "2"},
+                                                {"MPI_LOCALRANKID", "1"},
+                                                {"PMI_ID", "1"}};
+  const auto with = [&](std::map<std::string, std::string> more) {
+    more.insert(rank.begin(), rank.end());
+    return world_of(more);
+  };
+  CHECK(with({}).job == std::to_string(getppid()));
+  CHECK(with({{"SLURM_JOB_ID", "7"}}).job == with({}).job);  // two of one batch script
+  CHECK(with({{"PMI_JOBID", "7.0"}}).port != with({{"PMI_JOBID", "7.1"}}).port);
+  auto first = rank;
+  first["PMI_RANK"] = first["MPI_LOCALRANKID"] = first["PMI_ID"] = "0";
+  CHECK(world_of(first).port == with({}).port);
+  std::map<std::string, std::string> spread{
+      {"PMI_SIZE", "4"}, {"MASTER_ADDR", "a"}, {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}};
+  const World one = with(spread);
+  spread["SLURM_STEP_ID"] = "1";
+  CHECK(with(spread).port != one.port);
 }
 
 TEST_CASE("a batch script of SLURM is one process, and says what may have been meant") {
@@ -455,4 +508,10 @@ TEST_CASE("launchers' variables that contradict each other are refused") {
                                  {"OMPI_COMM_WORLD_SIZE", "4"},
                                  {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
                        doctest::Contains("MASTER_ADDR"), Error);
+  CHECK_THROWS_WITH_AS(
+      world_of({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}),
+      "PMI does not say how many of the 2 processes are on this machine (MPI_LOCALNRANKS): set "
+      "MASTER_ADDR, the host of rank 0",
+      Error);
+  refused({{"PMI_ID", "1"}, {"PMI_PORT", "a:1"}, {"MPI_LOCALNRANKS", "2"}}, "leave -pmi-port out");
 }
