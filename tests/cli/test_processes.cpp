@@ -964,7 +964,8 @@ TEST_CASE("a rank that hangs is named, also the first one, which serves the othe
                    "/metrics.jsonl; do sleep 0.05; done\n"
                    "kill -STOP $(pgrep -P $(pgrep -P $guard) | sed -n $((" +
                    victim + " + 1))p)\nwait $guard\necho code $?");
-    CHECK_MESSAGE(contains(run.out, "code 137"), run.out, run.err);  // the hung one's own
+    CHECK_MESSAGE(contains(run.out, "code 9"), run.out, run.err);  // of those that say who hangs
+    CHECK_MESSAGE(contains(run.err, "rank " + victim + " did not end and was killed"), run.err);
     CHECK_MESSAGE(contains(run.err, "another process failed: rank " + victim), run.err);
     CHECK_MESSAGE(contains(run.err, "is gone, or hangs"), run.err);
     CHECK_MESSAGE(!contains(run.err, "c10d"), run.err);

@@ -76,21 +76,30 @@ void must_be_alone() {
 
 int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
-// Until all have ended. A rank that fails by itself says more than those that follow it.
+// Until all have ended. A rank that fails by itself says more than those that follow it, and one
+// that is killed here says nothing.
 int attend(std::vector<pid_t> children, const std::atomic<int>& signal) {
   int worst = 0, sent = 0;
   std::optional<Clock::time_point> failed;
+  bool killed = false;
   const std::vector<pid_t> ranks = children;
+  const auto tell = [&](pid_t child, const std::string& what) {
+    print_error("rank " +
+                std::to_string(std::find(ranks.begin(), ranks.end(), child) - ranks.begin()) +
+                what);
+  };
   while (!children.empty()) {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);
     if (ended > 0) {
       std::erase(children, ended);
       const int code = code_of(status);
+      if (killed && code == 128 + SIGKILL) {
+        tell(ended, " did not end and was killed");
+        continue;
+      }
       if (WIFSIGNALED(status) && !failed)
-        print_error("rank " +
-                    std::to_string(std::find(ranks.begin(), ranks.end(), ended) - ranks.begin()) +
-                    " was ended by signal " + std::to_string(WTERMSIG(status)));
+        tell(ended, " was ended by signal " + std::to_string(WTERMSIG(status)));
       if (worst == 0 || worst == static_cast<int>(Exit::peer)) worst = code ? code : worst;
       if (code != 0 && !failed) failed = Clock::now();
       continue;
@@ -101,8 +110,10 @@ int attend(std::vector<pid_t> children, const std::atomic<int>& signal) {
       sent = signal;
       for (const pid_t child : children) kill(child, sent);
     }
-    if (failed && Clock::now() - *failed > patience)
+    if (failed && !killed && Clock::now() - *failed > patience) {
+      killed = true;
       for (const pid_t child : children) kill(child, SIGKILL);
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return worst;
