@@ -82,6 +82,15 @@ static std::string graph_of(const fs::path& folder) try {
   return "another graph";
 }
 
+static std::string refusal_of(const fs::path& folder) {
+  const std::string name = folder.string(),
+                    others = "--out OTHER keeps it, --overwrite replaces it";
+  if (!is_file(folder / "run.json"))
+    return name + " holds what a run left, but no run.json, which says whose it is: " + others;
+  return name + " holds a run of " + graph_of(folder) + ": --resume " + shell_word(name) +
+         " goes on with it, " + others;
+}
+
 // ---- making room for a new run ------------------------------------------------------------------
 
 static void remove_if_empty(const fs::path& folder) {
@@ -182,11 +191,8 @@ RunFolder::RunFolder(fs::path folder, Use use) : folder_(std::move(folder)), use
   }
   lock();
   if (use != Use::fresh || !holds_run(folder_)) return;
-  const std::string name = folder_.string();
   ::close(lock_);
-  throw Error(Exit::usage, name + " holds a run of " + graph_of(folder_) + ": --resume " +
-                               shell_word(name) +
-                               " goes on with it, --out OTHER keeps it, --overwrite replaces it");
+  throw Error(Exit::usage, refusal_of(folder_));
 }
 
 std::unique_ptr<RunFolder> RunFolder::numbered(const std::string& base) {
@@ -223,6 +229,28 @@ void RunFolder::lock() {
   throw Error(Exit::usage, folder_.string() + ": process " +
                                (n > 1 ? std::string(pid, static_cast<std::size_t>(n) - 1) : "?") +
                                " works in this folder; wait for its end, or give another --out");
+}
+
+// Errors of a disk are told by the writes that meet them.
+static bool is_gone(const fs::path& path) {
+  struct stat there {};
+  return ::stat(path.c_str(), &there) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+std::string RunFolder::taken() const {
+  if (!begun_) return "";
+  const std::string end = ", so nothing more is kept in this folder";
+  for (const char* name : {"run.json", "graph.json"})
+    if (const fs::path file = folder_ / name; is_gone(file))
+      return file.string() + ": was taken away while the run went on" + end;
+  const fs::path file = folder_ / ".lock";
+  struct stat held {
+  }, there{};
+  const bool is_known = ::fstat(lock_, &held) == 0 && ::stat(file.c_str(), &there) == 0;
+  if (is_gone(file) || (is_known && (held.st_dev != there.st_dev || held.st_ino != there.st_ino)))
+    return file.string() + ": was taken away while the run went on, and another process may work " +
+           "here" + end;
+  return "";
 }
 
 RunFolder::~RunFolder() {

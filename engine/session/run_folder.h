@@ -7,7 +7,7 @@
 // Invariants: whole files are replaced by rename; the .jsonl files only grow by whole lines. One
 // process works in it, which holds `.lock` locked. Nothing of an older run is taken for this one's:
 // run.json names the new run before anything of the older one is removed, and a checkpoint counts
-// only with the same id.
+// only with the same id. A run whose folder is taken from it ends, and leaves what is there alone.
 #pragma once
 
 #include <filesystem>
@@ -71,6 +71,9 @@ class RunFolder {
   void quarantine_line(const Json& line);
   void session_line(const Json& line);
   Lengths lengths() const;
+  // Since begin(): what was taken away that the run cannot do without, or the lock, without which
+  // another process may work here; "": nothing. Then nothing more is to be kept there.
+  std::string taken() const;
   const std::filesystem::path& path() const { return folder_; }
   std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
 

@@ -99,11 +99,23 @@ Outcome Session::run() {
   if (saving()) compare_weights(outcome);
   const bool saves = saving();
   if (saves) bring_state();
-  if (saves && folder_) try_save("last", outcome.position, Keeps::all);
-  if (folder_) end_folder(outcome);
+  if (folder_) keep_end(outcome, saves);
   if (!ranks_->alone() && outcome.status != Outcome::Status::failed) ranks_->wire->end("");
   dump_picture(outcome);
   return outcome;
+}
+
+// A run that was left nothing to go on from has failed, however it ended.
+void Session::keep_end(Outcome& outcome, bool saves) {
+  if (outcome.status != Outcome::Status::failed) try {
+      if (saves) try_save("last", outcome.position, Keeps::all);
+      require_folder();
+    } catch (const Error& e) {
+      outcome.status = Outcome::Status::failed;
+      outcome.failure = {.exit = e.exit, .message = e.what()};
+      if (!ranks_->alone()) ranks_->wire->end(outcome.failure.str());
+    }
+  end_folder(outcome);
 }
 
 // Rank 0's in the run's folder, another's in one of its own there. Rank 0 has emptied these before
@@ -137,6 +149,10 @@ void Session::begin_folder() {
   folder_->session_line(line);
 }
 
+void Session::require_folder() const {
+  if (const std::string taken = folder_->taken(); !taken.empty()) throw IoError(taken);
+}
+
 bool Session::can_resume() const {
   std::error_code unknown;
   return folder_ && std::filesystem::exists(out_dir_ / "graph.json", unknown);
@@ -148,8 +164,7 @@ void Session::end_folder(const Outcome& outcome) {
 }
 
 void Session::write_end(const Outcome& outcome) {
-  if (!can_resume())
-    warn(out_dir_.string() + ": was taken away while the run went on, with what it had written");
+  if (!folder_->taken().empty()) return;
   const Json s = summary(outcome);
   folder_->write("summary.json", dump(s));
   for (std::size_t r = 1; r < of_others_.size(); ++r) {

@@ -163,6 +163,8 @@ class Session final : public RunEvents {
   std::unique_ptr<TraceFile> begin_trace();
   void end_folder(const Outcome& outcome);
   void write_end(const Outcome& outcome);
+  void keep_end(Outcome& outcome, bool saves);
+  void require_folder() const;  // throws where it was taken from the run
   std::map<std::string, at::Tensor> weights() const;
   void prepare_save(Keeps which, const Resume& position);
   void bring_state();

@@ -448,11 +448,13 @@ static void prune_checkpoints(const fs::path& folder, std::int64_t keep) {
     fs::remove_all(periodic[static_cast<std::size_t>(i)], ignored);
 }
 
+// A run whose folder was taken from it ends, since no checkpoint of it would be of use.
 // A checkpoint that cannot be written (disk full) does not end the training: the last good one
 // stands, and the next may succeed. The run's exit code tells if the final one failed.
 // The best one is no other's place to go on from, so no later one makes up for it but a better one.
 void Session::try_save(const std::string& name, const Resume& position, Keeps which) {
   const std::string kind = name == "best" ? name : "last";
+  require_folder();
   not_saved_.erase(kind);
   try {
     save(name, position, which);

@@ -182,6 +182,8 @@ TEST_CASE("a run whose run.json is damaged or gone keeps its checkpoints, whatev
   kept("a/run.json is damaged");
   fs::remove(t.folder.path / "a/run.json");
   kept("a/run.json: it is missing");
+  const auto unnamed = t.run("--out a").err;
+  CHECK_MESSAGE(contains(unnamed, "a holds what a run left, but no run.json"), unnamed);
   t.folder.write("a/run.json", run);
   CHECK(t.run("--set run.epochs=2 --resume a").code == 0);
 }
