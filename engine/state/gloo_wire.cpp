@@ -39,6 +39,22 @@ milliseconds in_ms(double seconds) { return milliseconds(static_cast<long>(secon
 constexpr double collective_timeout_s = 1800;
 constexpr milliseconds listening{50};
 
+// Looks the master up before a store does, which tries a name that nobody knows until the time to
+// join is over. A name server that does not answer is asked for some seconds more.
+void require_known(const World& w) {
+  const auto end = Clock::now() + std::chrono::seconds(5);
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  int problem = 0;
+  while ((problem = getaddrinfo(w.master.c_str(), nullptr, &hints, &found)) == EAI_AGAIN &&
+         Clock::now() < end)
+    std::this_thread::sleep_for(milliseconds(200));
+  if (problem == 0) return freeaddrinfo(found);
+  throw Error(Exit::usage, (own_variable("MASTER_ADDR") ? "MASTER_ADDR " : "the host of rank 0, ") +
+                               w.master + ": cannot be resolved: " + gai_strerror(problem));
+}
+
 // This rank's address as the master sees it: not MASTER_ADDR, which is the master's, and not that
 // of the host's name, which Debian gives as 127.0.1.1.
 std::string own_address(const World& w) {
@@ -220,9 +236,10 @@ class GlooWire final : public Wire {
     // left behind then.
     std::promise<c10::intrusive_ptr<c10d::TCPStore>> made;
     auto store = made.get_future();
-    std::thread([made = std::move(made), host = world_.master, o]() mutable {
+    std::thread([made = std::move(made), world = world_, o]() mutable {
       try {
-        made.set_value(c10::make_intrusive<c10d::TCPStore>(host, o));
+        require_known(world);
+        made.set_value(c10::make_intrusive<c10d::TCPStore>(world.master, o));
       } catch (...) {
         made.set_exception(std::current_exception());
       }

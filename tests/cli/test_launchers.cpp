@@ -70,3 +70,14 @@ TEST_CASE("ranks that are told no number of ranks are refused") {
   CHECK_MESSAGE(contains(r.err, "PMI_PORT and PMI_ID are set, and PMI_RANK and PMI_SIZE are not"),
                 r.err);
 }
+
+TEST_CASE("a host of rank 0 that nobody knows is told at once") {
+  const TinyTraining t;
+  for (const std::string rank : {"0", "1"}) {
+    const auto r = shell::run(t.in_folder + "export WORLD_SIZE=2 MASTER_PORT=1 RANK=" + rank +
+                              "\nMASTER_ADDR=nosuch.invalid timeout 120 $SLUICE run g.json "
+                              "--no-out --set +run.join_timeout_s=300");
+    CHECK_MESSAGE(r.code == 2, r.err);
+    CHECK_MESSAGE(contains(r.err, "MASTER_ADDR nosuch.invalid: cannot be resolved: "), r.err);
+  }
+}
