@@ -16,6 +16,7 @@
 #include <mutex>
 #include <numeric>
 #include <ranges>
+#include <system_error>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -55,6 +56,13 @@ void require_known(const World& w) {
                                w.master + ": cannot be resolved: " + gai_strerror(problem));
 }
 
+// A thread that cannot be made says nothing of other ranks.
+[[noreturn]] void fail_for_lack_of_threads(const std::system_error& e) {
+  if (e.code() != std::errc::resource_unavailable_try_again) throw;
+  throw Error(Exit::io,
+              std::string("no further thread can be made: ") + e.code().message() + " (ulimit -u)");
+}
+
 // This rank's address as the master sees it: not MASTER_ADDR, which is the master's, and not that
 // of the host's name, which Debian gives as 127.0.1.1.
 std::string own_address(const World& w) {
@@ -91,19 +99,10 @@ class GlooWire final : public Wire {
   GlooWire(const World& w, const GlooOptions& options) : world_(w), options_(options) {
     setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);  // what fails is said by us
     c10::initLogging();
-    store_ = connect();
-    claim_place();
-    name_ = "rank " + std::to_string(w.rank) + " (" + host_name() + ")";
-    put("wire/name/" + std::to_string(w.rank), name_);
-    await_all();
-    data_ = std::make_unique<Channel>(*this, "data");
-    control_ = group("control");
-    watch_ = std::jthread([this] { watch(); });
     try {
-      listen_ = std::jthread([this] { listen(); });
-    } catch (...) {
-      leaving_ = true;
-      throw;
+      join_all();
+    } catch (const std::system_error& e) {
+      fail_for_lack_of_threads(e);
     }
   }
 
@@ -224,6 +223,23 @@ class GlooWire final : public Wire {
     const c10::intrusive_ptr<ProcessGroupGloo> group_;
   };
 
+  void join_all() {
+    store_ = connect();
+    claim_place();
+    name_ = "rank " + std::to_string(world_.rank) + " (" + host_name() + ")";
+    put("wire/name/" + std::to_string(world_.rank), name_);
+    await_all();
+    data_ = std::make_unique<Channel>(*this, "data");
+    control_ = group("control");
+    watch_ = std::jthread([this] { watch(); });
+    try {
+      listen_ = std::jthread([this] { listen(); });
+    } catch (...) {
+      leaving_ = true;
+      throw;
+    }
+  }
+
   c10::intrusive_ptr<c10d::Store> connect() const {
     c10d::TCPStoreOptions o;
     o.port = static_cast<std::uint16_t>(world_.port);
@@ -251,6 +267,8 @@ class GlooWire final : public Wire {
         return c10::make_intrusive<c10d::PrefixStore>("sluice/" + world_.job, store.get());
     } catch (const Error&) {
       throw;
+    } catch (const std::system_error& e) {
+      fail_for_lack_of_threads(e);
     } catch (const std::exception& e) {
       why = first_line(e.what());
     }
@@ -305,6 +323,8 @@ class GlooWire final : public Wire {
     try {
       return c10::make_intrusive<ProcessGroupGloo>(
           c10::make_intrusive<c10d::PrefixStore>(name, store_), world_.rank, world_.size, o);
+    } catch (const std::system_error& e) {
+      fail_for_lack_of_threads(e);
     } catch (const std::exception& e) {
       throw Error(Exit::peer, "the other ranks did not come: " + first_line(e.what()));
     }

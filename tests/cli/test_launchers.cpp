@@ -81,3 +81,16 @@ TEST_CASE("a host of rank 0 that nobody knows is told at once") {
     CHECK_MESSAGE(contains(r.err, "MASTER_ADDR nosuch.invalid: cannot be resolved: "), r.err);
   }
 }
+
+TEST_CASE("a thread that cannot be made for the wire is no other rank's fault") {
+  const TinyTraining t;
+  for (const std::string maker : {"ProcessGroupGlooC", "createDevice"}) {
+    const auto r = shell::run(t.in_folder + "export NO_THREADS_OF=" + maker +
+                              " LD_PRELOAD=" SLUICE_BINARY_DIR "/fake/libno_threads.so\n" +
+                              "$SLUICE run g.json --quiet --no-out --processes 2");
+    CHECK_MESSAGE(r.code == 4, r.err);
+    CHECK_MESSAGE(contains(r.err, "no further thread can be made: "), r.err);
+    CHECK_MESSAGE(contains(r.err, "(ulimit -u)"), r.err);
+    CHECK_MESSAGE(!contains(r.err, "did not come"), r.err);
+  }
+}
