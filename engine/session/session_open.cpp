@@ -19,6 +19,7 @@
 #include "engine/graph/metric_mode.h"
 #include "engine/graph/networks_of.h"
 #include "engine/graph/override.h"
+#include "engine/group/too_few_shards.h"
 #include "engine/plan/device_need.h"
 #include "engine/run/arranged_source.h"
 #include "engine/run/open_context.h"
@@ -104,11 +105,8 @@ static Graph cut_for(const Guest& guest, Graph graph) {
 
 void Session::join_others() {
   const World& world = this_world();
-  const auto& shards = graph_->run.shards;
-  if (shards && *shards < world.size && plan_->turns)
-    throw Error(Exit::usage, "these are " + std::to_string(world.size) +
-                                 " processes, but run.shards is " + std::to_string(*shards) +
-                                 ": at most one process a shard");
+  if (const auto why = too_few_shards(graph_->run.shards, world.size); !why.empty() && plan_->turns)
+    throw Error(Exit::usage, why);
   join(*ranks_, graph_->run, options_.signal, [this](const std::string& who) { lost(who); });
   ranks_->halves = graph_->run.transfer == "bfloat16";
   ranks_->bucket_values = static_cast<std::size_t>(std::ceil(graph_->run.bucket_mb * 1e6 / 4));

@@ -14,6 +14,7 @@
 
 #include "engine/base/openmp.h"
 #include "engine/base/stop_signals.h"
+#include "engine/group/too_few_shards.h"
 #include "engine/group/world.h"
 #include "tools/cli/cli.h"
 #include "tools/runs/files.h"
@@ -129,6 +130,13 @@ std::string numbered_base(const Options& o) {
 
 }  // namespace
 
+// Said once here, and not by each of the processes.
+static void require_shards(const Checked& checked, int processes) {
+  if (!checked.plan->turns) return;
+  if (const auto why = too_few_shards(checked.graph->run.shards, processes); !why.empty())
+    throw Error(Exit::usage, why);
+}
+
 int start(const std::string& command, const Options& given) {
   if (!given.each.empty()) return run_each(given, signal_number);
   Options options = given;
@@ -157,6 +165,7 @@ int start(const std::string& command, const Options& given) {
   request["own_graph"] = own_graph;
   if (command == "run" && options.out.empty() && options.resume.empty() && !options.no_out)
     request["out_base"] = numbered_base(options);
+  if (options.processes > 1) require_shards(checked, options.processes);
   if (options.processes > 1)
     if (const auto code = divide(options.processes, signal_number)) return *code;
   return run_in_runtime(request, runtime);
