@@ -94,3 +94,17 @@ TEST_CASE("a thread that cannot be made for the wire is no other rank's fault") 
     CHECK_MESSAGE(!contains(r.err, "did not come"), r.err);
   }
 }
+
+TEST_CASE("processes of a machine meet at ::1 where it has no 127.0.0.1") {
+  const TinyTraining t;
+  const auto r = shell::run(t.in_folder +
+                            "unshare -rn bash -c 'ip link set lo up && ip addr del 127.0.0.1/8 dev "
+                            "lo && ip -6 addr show dev lo | grep -q ::1 || exit 77\n"
+                            "'$SLUICE' run g.json --quiet --out r --processes 2'");
+  if (r.code == 77 || contains(r.err, "unshare") || contains(r.err, "ip: ")) {
+    MESSAGE("no network of its own can be made here: " << r.err);
+    return;
+  }
+  CHECK_MESSAGE(r.code == 0, r.err);
+  CHECK(t.json_of("r/summary.json").at("world").at("processes") == 2);
+}

@@ -1,7 +1,7 @@
 // `sluice run --processes N`: so many processes of this machine, each told its place by the
 // variables that torchrun would set.
 #include <fcntl.h>
-#include <netinet/in.h>
+#include <netdb.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "engine/group/world.h"
@@ -28,17 +29,40 @@ constexpr std::chrono::seconds patience{3};  // after the first failure, until t
 // program takes it before.
 struct Meeting {
   Meeting() {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* any = reinterpret_cast<sockaddr*>(&address);
-    if (held < 0 || bind(held, any, size) != 0 || getsockname(held, any, &size) != 0)
-      throw Error(Exit::io, std::string("no port for the processes: ") + std::strerror(errno));
-    port = ntohs(address.sin_port);
+    const int problem = hold("127.0.0.1");
+    if (problem != 0 && hold("::1") != 0)
+      throw Error(Exit::io,
+                  std::string("no port for the processes: 127.0.0.1: ") + std::strerror(problem));
   }
 
-  int held = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port = 0;
+  const char* host = nullptr;
+  int held = -1, port = 0;
+
+ private:
+  // 0, or why there is none at this address.
+  int hold(const char* address) {
+    addrinfo hints{}, *found = nullptr;
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_NUMERICHOST;
+    if (getaddrinfo(address, "0", &hints, &found) != 0) return EADDRNOTAVAIL;
+    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> is(found, freeaddrinfo);
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    char number[NI_MAXSERV];
+    const int s = socket(is->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s < 0 || bind(s, is->ai_addr, is->ai_addrlen) != 0 ||
+        getsockname(s, reinterpret_cast<sockaddr*>(&own), &size) != 0) {
+      const int problem = errno;
+      if (s >= 0) close(s);
+      return problem;
+    }
+    getnameinfo(reinterpret_cast<sockaddr*>(&own), size, nullptr, 0, number, sizeof number,
+                NI_NUMERICSERV);
+    host = address;
+    held = s;
+    port = std::atoi(number);
+    return 0;
+  }
 };
 
 // In the child: its own process group, so that a terminal's Ctrl-C comes by way of the parent,
@@ -53,7 +77,7 @@ void become(int rank, int processes, pid_t launcher, const Meeting& meeting) {
   };
   for (const char* name : {"RANK", "LOCAL_RANK"}) set(name, std::to_string(rank));
   for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) set(name, std::to_string(processes));
-  set("MASTER_ADDR", "127.0.0.1");
+  set("MASTER_ADDR", meeting.host);
   set("MASTER_PORT", std::to_string(meeting.port));
   set("TORCHELASTIC_RUN_ID", own_job + std::to_string(launcher));
   set("TORCHELASTIC_USE_AGENT_STORE", "False");  // of a torchrun of one process around this
