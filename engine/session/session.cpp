@@ -110,6 +110,7 @@ void Session::keep_end(Outcome& outcome, bool saves) {
   if (outcome.status != Outcome::Status::failed) try {
       if (saves) try_save("last", outcome.position, Keeps::all);
       require_folder();
+      warn_of_changed_files();
     } catch (const Error& e) {
       outcome.status = Outcome::Status::failed;
       outcome.failure = {.exit = e.exit, .message = e.what()};

@@ -165,6 +165,7 @@ class Session final : public RunEvents {
   void write_end(const Outcome& outcome);
   void keep_end(Outcome& outcome, bool saves);
   void require_folder() const;  // throws where it was taken from the run
+  void warn_of_changed_files() const;
   std::map<std::string, at::Tensor> weights() const;
   void prepare_save(Keeps which, const Resume& position);
   void bring_state();

@@ -12,6 +12,7 @@
 #include "engine/base/message.h"
 #include "engine/base/shell_word.h"
 #include "engine/base/version.h"
+#include "engine/base/warnings.h"
 #include "engine/graph/merge.h"
 #include "engine/plan/turn_place.h"
 #include "engine/session/differences.h"
@@ -302,6 +303,16 @@ Json Session::items() const {
 }
 Json Session::source_files() const {
   return of_sources([](const Node& source) { return Json(source_digest(source)); });
+}
+
+// A resume would say so too; a run that is at its end has none.
+void Session::warn_of_changed_files() const {
+  const Json now = source_files();
+  for (const auto& [source, digest] : files_.items())
+    if (now.value(source, digest) != digest)
+      warn("the files of " + source +
+           " were written to while the run went on: what it read may be neither the old ones nor "
+           "the new");
 }
 
 bool Session::nothing_left() const {

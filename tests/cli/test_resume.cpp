@@ -252,6 +252,29 @@ TEST_CASE("a resume says that the files of training are others, and not that the
   CHECK(contains(r.err, "the files of list are others than those of a, or were written to since"));
 }
 
+TEST_CASE("files of training that are written to during a run are told at its end") {
+  const TinyTraining t;
+  json g = json::parse(tiny_training);
+  g["nodes"]["list"] = {{"type", "file_patterns"},
+                        {"root", "data"},
+                        {"patterns", {{"image", "i*.nii"}, {"label", "l*.nii"}}}};
+  g["nodes"]["train"] = {{"type", "load_image"}, {"in", "list"}};
+  t.folder.write("g.json", g.dump());
+  for (const char* name : {"i1", "i2", "l1", "l2"})
+    t.folder.write(std::string("data/") + name + ".nii", shell::nifti(16));
+  const auto said = [&](const std::string& out, const std::string& change) {
+    const auto r =
+        shell::run(t.in_folder + "$SLUICE run g.json --quiet --set run.epochs=100000 " + "--out " +
+                   out + " & p=$!\nuntil [ -s " + out + "/metrics.jsonl ]; do sleep 0.02; done\n" +
+                   change + "\nkill -INT $p; wait $p");
+    CHECK_MESSAGE(r.code == 130, r.err);
+    return t.json_of(out + "/summary.json").at("warnings").dump();
+  };
+  CHECK(!contains(said("same", "true"), "were written to"));
+  CHECK(contains(said("other", "cp data/i1.nii new; mv new data/i1.nii"),
+                 "the files of list were written to while the run went on"));
+}
+
 TEST_CASE("files whose names are no UTF-8 keep a cut run from nothing, metrics of them included") {
   const TinyTraining t;
   std::string graph = tiny_training;
