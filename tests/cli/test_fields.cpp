@@ -478,6 +478,24 @@ TEST_CASE("what is cropped to at most a size, and padded to it, is of one size")
   CHECK(padded_to("[16, 16, 8]") == "SL0612");
 }
 
+TEST_CASE("bounds in the wrong order and even kernels are refused before anything runs") {
+  const auto code = [](const std::string& node) {
+    const json all = check(graph("\"n\": { \"in\": \"load\", " + node + " }"));
+    return all.empty() ? "" : all[0].at("code").get<std::string>();
+  };
+  for (const char* node :
+       {R"("type": "rand_gibbs_noise", "alpha": [0.9, 0.1])",
+        R"("type": "rand_fourier_dropout", "min_dist": 0.9, "max_dist": 0.1)",
+        R"("type": "worsen_label", "voxels": [3, 1])",
+        R"("type": "rand_elastic", "sigma_range": [5, 8], "magnitude_range": [9, 3])",
+        R"("type": "rand_spacing", "min_pixdim": [1, 2, 1], "max_pixdim": 1.5)",
+        R"("type": "clip_intensity_percentiles", "lower": 99, "upper": 1)"})
+    CHECK_MESSAGE(code(node) == "SL0236", node);
+  CHECK(code(R"("type": "clip_intensity_percentiles", "lower": 99)") == "");
+  CHECK(code(R"("type": "sobel_gradients", "kernel_size": 4)") == "SL0223");
+  CHECK(code(R"("type": "one_of", "transforms": [])") == "SL0231");
+}
+
 TEST_CASE("every node type of this build says what becomes of its samples' fields") {
   const json all = json::parse(shell::run("$SLUICE inspect --json").out);
   for (const json& spec : all) {

@@ -178,7 +178,6 @@ TEST_CASE("a batch without boxes is all background, and what does not fit is nam
   Json wrong = d.params(Json::object());
   wrong["box_reg_keys"] = {"r1", "r0"};
   CHECK_THROWS_AS((void)Driver("retina_net_loss", wrong).fire({d.sample}), DataError);
-  CHECK_THROWS_AS(Driver("retina_net_loss", d.params({{"fg_iou_thresh", 0.1}})), Error);
   CHECK_THROWS_AS(Driver("anchor_generator", {{"map_keys", "c0"}, {"sizes", {{1}, {2}}}}), Error);
   CHECK_THROWS_AS(Driver("anchor_generator", {{"map_keys", "c0"}, {"sizes", "big"}}), Error);
 }

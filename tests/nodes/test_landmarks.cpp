@@ -125,7 +125,6 @@ TEST_CASE("rand_fourier_dropout keeps near frequencies and takes far ones away")
   const at::Tensor some = dropped(0.1, 0.9);
   CHECK_FALSE(some.allclose(image, 1e-2, 1e-2));
   CHECK(some.flatten(1).std(1).lt(image.flatten(1).std(1)).all().item<bool>());
-  CHECK_THROWS_AS(dropped(0.9, 0.1), Error);
 }
 
 TEST_CASE("landmark_inferer shows a network each slice and stacks what it says") {
