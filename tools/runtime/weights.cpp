@@ -36,8 +36,9 @@ static Named without_network(const std::filesystem::path& from, const Named& all
 }
 
 int weights_command(const Json& request) {
-  const std::string file = request.at("file"), out = request.at("out");
-  const Named all = read_weights(file, request.at("key"), request.at("strip_prefix"));
+  const std::string file = request.at("file"), out = request.at("out"),
+                    strip_prefix = request.at("strip_prefix");
+  const Named all = read_weights(file, request.at("key"), strip_prefix);
   const bool as_json = request.at("json"), brief = request.value("brief", false);
   Json tensors = Json::array();
   std::int64_t numbers = 0;
@@ -55,7 +56,7 @@ int weights_command(const Json& request) {
   if (out.ends_with(".pth"))
     nnunet::write_checkpoint(all, file, out);
   else if (!out.empty())
-    write_safetensors(out, without_network(file, all));
+    write_safetensors(out, strip_prefix.empty() ? without_network(file, all) : all);
   const std::string digest = weights_sha256(all);
   if (as_json)
     std::cout << Json{{"tensors", tensors}, {"numbers", numbers}, {"weights_sha256", digest}}.dump(
