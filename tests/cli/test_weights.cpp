@@ -101,10 +101,10 @@ TEST_CASE("pretrained weights become the part of a network whose names end like 
       shell::run(b.t.in_folder + "$SLUICE weights a --strip-prefix net.model. -o part.safetensors")
           .code == 0);
   const auto with = [&](const std::string& more) {
-    return b.t.run(
-        "--set +models.net.weights=part.safetensors --set run.epochs=1 "
-        "--set nodes.step.lr=0 --overwrite --out b" +
-        more);
+    return shell::run(b.t.in_folder +
+                      "$SLUICE run g.json --set +models.net.weights=part.safetensors "
+                      "--set run.epochs=1 --set nodes.step.lr=0 --overwrite --out b" +
+                      more);
   };
   const auto whole = with("");
   CHECK(whole.code == 2);
