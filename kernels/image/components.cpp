@@ -1,5 +1,6 @@
 #include "kernels/image/components.h"
 
+#include <ATen/Dispatch.h>
 #include <ATen/Functions.h>
 
 #include <algorithm>
@@ -97,13 +98,14 @@ namespace {
 // All values but 0, in rising order.
 template <class T>
 std::vector<c10::Scalar> values_of(const at::Tensor& map) {
-  const at::Tensor values = map.to(c10::CppTypeToScalarType<T>::value).contiguous();
+  const at::Tensor values = map.contiguous();
   const T* v = values.const_data_ptr<T>();
+  const T none = static_cast<T>(0);
   std::set<T> found;
-  T last = 0;
+  T last = none;
   for (std::int64_t i = 0; i < values.numel(); ++i)
     if (v[i] != last) found.insert(last = v[i]);  // neighbours are mostly alike
-  found.erase(0);
+  found.erase(none);
   return {found.begin(), found.end()};
 }
 
@@ -118,7 +120,8 @@ bool holds(at::ScalarType type, std::int64_t label) {
 std::vector<c10::Scalar> labels_in(const at::Tensor& volume, bool one_hot,
                                    const std::optional<std::vector<std::int64_t>>& given) {
   if (!given && !one_hot)
-    return is_whole(volume) ? values_of<std::int64_t>(volume) : values_of<double>(volume);
+    return AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, volume.scalar_type(),
+                                      "labels", [&] { return values_of<scalar_t>(volume); });
   std::vector<c10::Scalar> labels;
   if (given) {
     for (const std::int64_t label : *given)
