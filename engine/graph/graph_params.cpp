@@ -236,15 +236,14 @@ class RuleCheck {
 
   void order(const Json& a, const Json& b) {
     const bool strictly = rule_.kind == Kind::below;
-    const auto entry = [](const Json& of, std::size_t i) -> const Json& {
-      return of.is_array() ? of[of.size() == 1 ? 0 : i] : of;
+    // One for all; null behind a list's end.
+    const auto entry = [](const Json& of, std::int64_t i) {
+      if (!of.is_array()) return of;
+      const auto at = of.size() == 1 ? 0 : static_cast<std::size_t>(i);
+      return at < of.size() ? of[at] : Json();
     };
-    const auto n = static_cast<std::size_t>(std::max(length(a), length(b)));
-    for (std::size_t i = 0; i < n; ++i) {
-      if ((a.is_array() && a.size() != 1 && i >= a.size()) ||
-          (b.is_array() && b.size() != 1 && i >= b.size()))
-        return;
-      const Json &low = entry(a, i), &high = entry(b, i);
+    for (std::int64_t i = 0; i < std::max(length(a), length(b)); ++i) {
+      const Json low = entry(a, i), high = entry(b, i);
       if (!low.is_number() || !high.is_number() || low < high || (!strictly && low == high))
         continue;
       return error("SL0236",

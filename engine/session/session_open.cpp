@@ -112,7 +112,7 @@ void Session::join_others() {
   ranks_->bucket_values = static_cast<std::size_t>(std::ceil(graph_->run.bucket_mb * 1e6 / 4));
   ranks_->shard_optimizer = graph_->run.shard_optimizer;
   // Of two gates side by side no step is behind both: the run is cut between its turns.
-  if (!training_region(*plan_).empty())
+  if (plan_->training_gates().size() == 1)
     for (const int u : plan_->turns->updaters) {
       const PlanNode& n = plan_->nodes[static_cast<std::size_t>(u)];
       if (n.spec->follows_param.empty()) ranks_->last_updater = n.path();
