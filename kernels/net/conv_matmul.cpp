@@ -8,6 +8,7 @@
 #include "kernels/net/direct_conv_shape.h"
 #include "kernels/net/direct_conv_winograd.h"
 #include "kernels/net/norm_act.h"
+#include "kernels/net/products.h"
 
 namespace sluice {
 namespace {
@@ -59,31 +60,50 @@ at::Tensor image_of(const at::Tensor& rows, const std::vector<std::int64_t>& siz
   return rows.view(last).movedim(-1, 1);
 }
 at::Tensor matrix_of(const at::Tensor& weight) { return weight.contiguous().flatten(1); }
-// a b, added to an image's rows where there is one.
+// a b in float32, added to an image's rows where there is one.
 at::Tensor product(const at::Tensor& added, const at::Tensor& a, const at::Tensor& b) {
-  return added.defined() ? at::addmm(rows_of(added).to(at::kFloat), a, b) : at::mm(a, b);
+  if (!added.defined()) return wide_product(a, b);
+  at::Tensor sum = rows_of(added).to(at::kFloat);
+  return a.scalar_type() == at::kFloat ? at::addmm(sum, a, b) : wide_product(a, b).add_(sum);
+}
+// The same in bfloat16, whose one rounding comes behind the sums.
+at::Tensor rounded_product(const at::Tensor& added, const at::Tensor& a, const at::Tensor& b) {
+  return added.defined() ? at::addmm(rows_of(added).to(a.scalar_type()), a, b) : at::mm(a, b);
 }
 
-at::Tensor columns(const ConvSpec& spec, const at::Tensor& x) {
-  const at::Tensor rows = rows_of(x).to(at::kFloat);
-  if (of_positions(spec)) return rows;
-  const auto out = conv_output_size(spec, x.sizes());
-  const Reads reads(spec, x, out);
-  const std::int64_t positions = c10::multiply_integers(out) / out[1], channels = x.size(1),
-                     taps = reads.taps();
-  at::Tensor all = at::zeros({positions, channels * taps}, at::kFloat);
-  const float* const from = rows.const_data_ptr<float>();
-  float* const to = all.data_ptr<float>();
-  team_for(positions, [&](std::int64_t begin, std::int64_t end) {
+template <class T>
+void fill_columns(const Reads& reads, const at::Tensor& rows, at::Tensor& all) {
+  const std::int64_t channels = rows.size(1), taps = reads.taps();
+  const T* const from = rows.const_data_ptr<T>();
+  T* const to = all.data_ptr<T>();
+  team_for(all.size(0), [&](std::int64_t begin, std::int64_t end) {
     reads.each(begin, end, [&](std::int64_t o, std::int64_t tap, std::int64_t i) {
-      float* const column = to + o * channels * taps + tap;
+      T* const column = to + o * channels * taps + tap;
       for (std::int64_t c = 0; c < channels; ++c) column[c * taps] = from[i * channels + c];
     });
   });
+}
+
+at::Tensor columns(const ConvSpec& spec, const at::Tensor& x, at::ScalarType type) {
+  const at::Tensor rows = rows_of(x).to(type);
+  if (of_positions(spec)) return rows;
+  const auto out = conv_output_size(spec, x.sizes());
+  const Reads reads(spec, x, out);
+  const std::int64_t positions = c10::multiply_integers(out) / out[1];
+  at::Tensor all = at::zeros({positions, x.size(1) * reads.taps()}, rows.options());
+  if (type == at::kFloat)
+    fill_columns<float>(reads, rows, all);
+  else
+    fill_columns<at::BFloat16>(reads, rows, all);
   return all;
 }
 
 }  // namespace
+
+at::ScalarType matmul_conv_type(at::ScalarType type, Products products, std::int64_t positions) {
+  constexpr std::int64_t enough = 256;
+  return products == Products::tiles && positions >= enough ? type : at::kFloat;
+}
 
 // Found with tools/bench/network.cpp, layers of 64 to 512 channels, 2-D and 3-D: the more positions
 // share weights in another order, the sooner that order pays. Single positions have no columns to
@@ -94,37 +114,54 @@ bool matmul_conv_pays(const ConvSpec& spec, at::ScalarType type, Products produc
     std::int64_t weights, a_position, positions;  // at least, at least for each, at most
   };
   constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
-  constexpr Threshold pairs[]{{1 << 16, 512, 128}, {1 << 16, 2048, 256}, {1 << 16, 1024, 512}},
-      numbers[]{{1 << 12, 0, any}, {1 << 16, 2048, 1024}, {1 << 16, 512, 1024}};
+  constexpr Threshold patches{1 << 16, 512, 1 << 12},
+      pairs[]{{1 << 16, 512, 128}, {1 << 16, 2048, 256}, {1 << 16, 1024, 512}, patches},
+      numbers[]{{1 << 12, 0, any}, {1 << 16, 2048, 1024}, {1 << 16, 512, 1024}, patches},
+      tiles[]{{1 << 14, 0, any}, {1 << 16, 2048, 512}, {1 << 16, 1024, 512}, patches};
   if (spec.transposed || spec.groups != 1) return false;
   const bool as_pairs = numbers_a_word(products) == 2, copied = !as_pairs && type != at::kFloat;
-  const int kind = of_positions(spec) && !copied ? 0 : winograd_fits(spec, type, products) ? 1 : 2;
-  const Threshold& t = (as_pairs ? pairs : numbers)[kind];
+  const int kind = !has_direct_conv(spec, type)          ? 3
+                   : of_positions(spec) && !copied       ? 0
+                   : winograd_fits(spec, type, products) ? 1
+                                                         : 2;
+  const Threshold& t = (products == Products::tiles ? tiles : as_pairs ? pairs : numbers)[kind];
   std::int64_t weights = spec.in * spec.out;
   for (const std::int64_t k : spec.kernel) weights *= k;
   return weights >= t.weights && positions <= t.positions && t.a_position * positions <= weights;
 }
 
 at::Tensor matmul_conv(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& weight,
-                       const at::Tensor& bias, const at::Tensor& residual) {
-  at::Tensor y = product(residual, columns(spec, x), matrix_of(weight).t());
-  if (bias.defined()) y.add_(bias);
+                       const at::Tensor& bias, const at::Tensor& residual, bool rounded) {
+  const at::ScalarType type = weight.scalar_type();
+  const at::Tensor c = columns(spec, x, type), w = matrix_of(weight).t();
+  const bool one_sum = !bias.defined() || !residual.defined();
+  at::Tensor y;
+  if (rounded && one_sum && type == x.scalar_type() && type != at::kFloat) {
+    y = bias.defined() ? at::addmm(bias.to(type), c, w) : rounded_product(residual, c, w);
+  } else {
+    y = product(residual, c, w);
+    if (bias.defined()) y.add_(bias);
+    if (rounded) y = y.to(x.scalar_type());
+  }
   return image_of(y, conv_output_size(spec, x.sizes()));
 }
 
 at::Tensor matmul_conv_weight_grad(const ConvSpec& spec, const at::Tensor& x,
-                                   const at::Tensor& grad) {
-  return at::mm(rows_of(grad).to(at::kFloat).t(), columns(spec, x)).view(weight_shape(spec));
+                                   const at::Tensor& grad, at::ScalarType type) {
+  return wide_product(rows_of(grad).to(type).t(), columns(spec, x, type)).view(weight_shape(spec));
 }
 
 // Threads have channels of their own, since outputs share inputs.
 at::Tensor matmul_conv_input_grad(const ConvSpec& spec, const at::Tensor& grad,
                                   const at::Tensor& weight, const at::Tensor& like,
                                   const at::Tensor& added) {
-  const at::Tensor dy = rows_of(grad).to(at::kFloat), w = matrix_of(weight);
+  const at::ScalarType type = weight.scalar_type();
+  const at::Tensor dy = rows_of(grad).to(type), w = matrix_of(weight);
   const auto size = like.sizes().vec();
-  if (of_positions(spec)) return image_of(product(added, dy, w), size);
-  const at::Tensor by_output = at::mm(dy, w);
+  if (of_positions(spec))
+    return image_of(type == at::kFloat ? product(added, dy, w) : rounded_product(added, dy, w),
+                    size);
+  const at::Tensor by_output = wide_product(dy, w);
   const std::int64_t channels = size[1], positions = c10::multiply_integers(size) / channels;
   at::Tensor rows = added.defined() ? rows_of(added).to(at::kFloat, false, true)
                                     : at::zeros({positions, channels}, at::kFloat);

@@ -18,8 +18,9 @@ enum class ConvWay { direct, matmul, thin, torch };
 struct ConvWeights {
   ConvWay way = ConvWay::torch;
   Products products{};                     // of direct ones
+  at::ScalarType type{};                   // of products of matrices
   std::optional<Gather> forward, adjoint;  // theirs, where several frames share them
-  at::Tensor cast;                         // thin ones' and LibTorch's
+  at::Tensor cast;                         // thin ones', LibTorch's, and products'
 };
 const ConvWeights& weights_of(const Frame& f, const Step& s) {
   return *static_cast<const ConvWeights*>(f.replica->prepared[s.number].get());
@@ -146,18 +147,22 @@ std::shared_ptr<const void> ConvStep::prepare(const Preparation& pass) const {
   const at::Tensor& own = pass.weights[weight];
   const auto products = products_for(p.compute);
   const Size& out = pass.sizes[output];
+  const std::int64_t positions = c10::multiply_integers(out) / out[1];
   const bool tensor_cores = !pass.cpu && at::isReducedFloatingType(p.compute);
   if (tensor_cores && cuda_takes(own) && thin_conv_fits(spec, out)) {
     w->way = ConvWay::thin;
     w->cast = own.to(p.compute).contiguous();
-  } else if (!pass.cpu || !p.channels_last || !products ||
-             !direct_conv_pays(spec, p.compute, out)) {
+  } else if (const bool direct = products && direct_conv_pays(spec, p.compute, out);
+             pass.cpu && p.channels_last && products && (pass.keep || !direct) &&
+             matmul_conv_pays(spec, p.compute, *products, positions)) {
+    w->way = ConvWay::matmul;
+    w->type = matmul_conv_type(p.compute, *products, positions);
+    // One frame, which mostly reads weights, rounds them when it needs them.
+    if (!pass.keep || !pass.for_one) w->cast = own.to(w->type);
+  } else if (!pass.cpu || !p.channels_last || !direct) {
     const bool fills = tensor_cores && spec.groups == 1;
     w->cast = p.laid_out(fills ? filled_up(own.to(p.compute)) : own.to(p.compute));
     if (!pass.cpu) w->cast = as_laid_out(w->cast, p.layout(w->cast.sizes().size()));
-  } else if (pass.keep &&
-             matmul_conv_pays(spec, p.compute, *products, c10::multiply_integers(out) / out[1])) {
-    w->way = ConvWay::matmul;
   } else {
     w->way = ConvWay::direct;
     w->products = *products;
@@ -178,6 +183,11 @@ void ConvStep::gather(const Frame& f, bool adjoint, const at::Tensor& x, const a
         .run(x, b, residual, y);
 }
 
+at::Tensor ConvStep::matrix(const Frame& f) const {
+  const ConvWeights& w = weights_of(f, *this);
+  return w.cast.defined() ? w.cast : f.weight(weight).to(w.type);
+}
+
 at::Tensor ConvStep::forward(Frame& f) const {
   const at::Tensor& x = f.values[inputs[0]];
   const ConvWeights& w = weights_of(f, *this);
@@ -191,8 +201,7 @@ at::Tensor ConvStep::forward(Frame& f) const {
     return y;
   }
   if (w.way == ConvWay::matmul) {
-    const at::Tensor y = matmul_conv(spec, x, f.weight(weight), b, residual(f));
-    return f.result_of(output).defined() ? y : y.to(x.scalar_type());
+    return matmul_conv(spec, x, matrix(f), b, residual(f), !f.result_of(output).defined());
   }
   const auto maybe = bias >= 0 ? std::optional<at::Tensor>(b) : std::nullopt;
   at::Tensor y = f.net->laid_out(w.way == ConvWay::thin
@@ -214,10 +223,9 @@ void ConvStep::backward(Frame& f, const at::Tensor& grad) const {
       f.grads[inputs[0]] = dx;
     }
   } else if (w.way == ConvWay::matmul) {
-    if (trains) f.add_parameter_grad(weight, matmul_conv_weight_grad(spec, x, grad));
+    if (trains) f.add_parameter_grad(weight, matmul_conv_weight_grad(spec, x, grad, w.type));
     at::Tensor& dx = f.grads[inputs[0]];  // added to what is there, as above
-    if (wanted)
-      dx = matmul_conv_input_grad(spec, grad, f.weight(weight), x, dx).to(x.scalar_type());
+    if (wanted) dx = matmul_conv_input_grad(spec, grad, matrix(f), x, dx).to(x.scalar_type());
   } else if (w.way == ConvWay::thin) {
     if (trains) f.add_parameter_grad(weight, thin_conv_weight_grad(spec, x, grad));
     if (wanted) f.add_grad(inputs[0], f.net->laid_out(thin_conv_input_grad(spec, grad, w.cast)));

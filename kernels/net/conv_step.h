@@ -31,6 +31,8 @@ struct ConvStep final : Step {
   at::Tensor residual(const Frame& f) const {
     return inputs.size() > 1 ? f.values[inputs[1]] : at::Tensor();
   }
+  // The weight as products of matrices take it.
+  at::Tensor matrix(const Frame& f) const;
   // A direct convolution into y, or its adjoint.
   void gather(const Frame& f, bool adjoint, const at::Tensor& x, const at::Tensor& b,
               const at::Tensor& residual, at::Tensor& y) const;

@@ -219,15 +219,24 @@ void compare(const ConvSpec& s, const std::vector<std::int64_t>& size, Products 
   CHECK(relative(direct_weight_grad(s, x, g, p), dw) < 1e-5);
 
   if (s.transposed || s.groups > 1) return;
-  const at::Tensor w32 = w.to(at::kFloat);
-  CHECK(relative(matmul_conv(s, x, w32, b, {}), expected) < 1e-5);
-  CHECK(relative(matmul_conv(s, x, w32, {}, residual), expected - b.view(bias_size) + residual) <
-        1e-5);
-  CHECK(relative(matmul_conv_input_grad(s, g, w32, x, {}), dx) < 1e-5);
+  const at::ScalarType as = matmul_conv_type(type, p, 1024);
+  const at::Tensor m = w.to(as), alone = expected - b.view(bias_size);
+  const double rounding = as == at::kFloat ? 1e-5 : 4e-3;
+  CHECK(relative(matmul_conv(s, x, m, b, {}), expected) < 1e-5);
+  CHECK(relative(matmul_conv(s, x, m, {}, residual), alone + residual) < 1e-5);
+  for (const at::Tensor& added : {at::Tensor(), residual})
+    for (const at::Tensor& one : {at::Tensor(), b}) {
+      const at::Tensor result = matmul_conv(s, x, m, one, added, true);
+      CHECK((result.dtype() == type));
+      CHECK(relative(result, (one.defined() ? expected : alone) +
+                                 (added.defined() ? added : at::zeros({}))) <
+            (type == at::kFloat ? 1e-5 : 4e-3));
+    }
+  CHECK(relative(matmul_conv_input_grad(s, g, m, x, {}), dx) < rounding);
   const at::Tensor left = at_the_end(sines(x_size, 6, type)), kept = left.clone();
-  CHECK(relative(matmul_conv_input_grad(s, g, w32, x, left), dx + left) < 1e-5);
+  CHECK(relative(matmul_conv_input_grad(s, g, m, x, left), dx + left) < rounding);
   CHECK(at::equal(left, kept));
-  CHECK(relative(matmul_conv_weight_grad(s, x, g), dw) < 1e-5);
+  CHECK(relative(matmul_conv_weight_grad(s, x, g, as), dw) < 1e-5);
 }
 
 // Any shape that a convolution may have, of a few million products; small ones are commoner.
@@ -317,9 +326,15 @@ TEST_CASE("direct convolutions of groups, of which some have no weights, equal L
   }
 }
 
-TEST_CASE("single positions are products of matrices wherever they are float32's, else a few") {
+TEST_CASE("single positions are products of matrices wherever float32 or tiles are, else a few") {
   const ConvSpec one = spec(false, 64, 64, {1, 1, 1}, {1, 1, 1}),
-                 wide = spec(false, 512, 512, {1, 1, 1}, {1, 1, 1});
+                 wide = spec(false, 512, 512, {1, 1, 1}, {1, 1, 1}),
+                 patches = spec(false, 1, 768, {16, 16, 16}, {16, 16, 16});
+  CHECK(matmul_conv_pays(one, at::kBFloat16, Products::tiles, 1 << 24));
+  CHECK(matmul_conv_pays(patches, at::kBFloat16, Products::tiles, 1024));
+  CHECK((matmul_conv_type(at::kBFloat16, Products::tiles, 1024) == at::kBFloat16));
+  CHECK((matmul_conv_type(at::kBFloat16, Products::pairs, 1024) == at::kFloat));
+  CHECK((matmul_conv_type(at::kBFloat16, Products::tiles, 128) == at::kFloat));
   for (const Products p : {Products::avx2, Products::avx512, Products::pairs}) {
     CAPTURE(static_cast<int>(p));
     const bool numbers = p != Products::pairs;
