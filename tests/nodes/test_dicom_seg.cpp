@@ -89,6 +89,21 @@ TEST_CASE("save_dicom_seg writes a frame for each label and slice that it lies i
     CHECK_MESSAGE(contains(text, part), part);
 }
 
+TEST_CASE("save_dicom_seg says in which characters a label's name is") {
+  const dicom_series::Series series;
+  const TemporaryFolder out;
+  Json labels = codes;
+  labels[0]["segment_label"] = "Gefäß";
+  const Bytes bytes =
+      bytes_of(save(labels_on(series.folder / "s", two_labels()), out.path, {{"labels", labels}}));
+  const std::string text(bytes.begin(), bytes.end());
+  CHECK(contains(text, "ISO_IR 192"));
+  CHECK(contains(text, "Gefäß"));
+  labels[0]["segment_label"] = "a\\b";
+  CHECK(contains(refusal(labels_on(series.folder / "s", two_labels()), {{"labels", labels}}),
+                 "no backslash nor control character"));
+}
+
 TEST_CASE("save_dicom_seg gives a label that no voxel has an empty frame, and says it of all") {
   const dicom_series::Series series;
   const TemporaryFolder out;

@@ -8,6 +8,7 @@
 //    "segments": [{"segment_label": "", "segmented_property_category": [value, scheme, meaning],
 //                  "segmented_property_type": [value, scheme, meaning]}, ...]}
 #include <dcmtk/config/osconfig.h>
+#include <dcmtk/dcmdata/dcbytstr.h>
 #include <dcmtk/dcmdata/dcdeftag.h>
 #include <dcmtk/dcmdata/dcfilefo.h>
 #include <dcmtk/dcmdata/dcostrmb.h>
@@ -43,6 +44,15 @@ OFString decimal(double value) {
   char text[40];
   for (int digits = 15;; --digits)
     if (std::snprintf(text, sizeof text, "%.*g", digits, value == 0 ? 0 : value) <= 16) return text;
+}
+
+// One value of a text (LO). DCMTK's own check, which knows ASCII alone, is off.
+OFString text(const std::string& value, const char* name) {
+  const auto is_bad = [](unsigned char c) { return c < 32 || c == 127 || c == '\\'; };
+  if (std::any_of(value.begin(), value.end(), is_bad))
+    fail(std::string(name) + " " + Json(value).dump() +
+         ": no backslash nor control character may be in it");
+  return value.c_str();
 }
 
 CodeSequenceMacro code(const Json& triple) {
@@ -103,6 +113,7 @@ class Segmentation {
   Segmentation(const std::vector<Slice>& slices, const Json& given)
       : slices_(slices), rows_(slices[0].dim[1]), columns_(slices[0].dim[0]) {
     for (const Slice& s : slices) sources_.push_back(source_of(s));
+    dcmEnableVRCheckerForStringValues.set(OFFalse);
     make(given);
     add_segments(given);
     add_geometry();
@@ -168,9 +179,13 @@ class Segmentation {
     DcmFileFormat first;
     require(first.loadFile(slices_[0].file.c_str(), EXS_Unknown, EGL_noChange, 4096),
             slices_[0].file);
+    // Names of patients may be in any of DICOM's character sets; those of labels are in UTF-8.
+    require(first.getDataset()->convertToUTF8(), slices_[0].file);
     require(document_->importFromSourceImage(*first.getDataset()), slices_[0].file);
+    require(document_->getSOPCommon().setSpecificCharacterSet("ISO_IR 192"),
+            "SpecificCharacterSet");
     auto& series = document_->getSeries();
-    require(series.setSeriesDescription(given.at("series_description").get<std::string>().c_str()),
+    require(series.setSeriesDescription(text(given.at("series_description"), "series_description")),
             "series_description");
     require(document_->getSegmentationSeriesModule().setSeriesNumber(
                 std::to_string(given.at("series_number").get<int>()).c_str()),
@@ -178,13 +193,14 @@ class Segmentation {
   }
 
   void add_segments(const Json& given) {
-    const OFString algorithm = given.at("algorithm_name").get<std::string>().c_str();
+    const OFString algorithm = text(given.at("algorithm_name"), "algorithm_name");
     for (const Json& label : given.at("segments")) {
       const std::string name = label.at("segment_label");
       DcmSegment* segment = nullptr;
-      require(DcmSegment::create(
-                  segment, name.c_str(), code(label.at("segmented_property_category")),
-                  code(label.at("segmented_property_type")), DcmSegTypes::SAT_AUTOMATIC, algorithm),
+      require(DcmSegment::create(segment, text(name, "segment_label"),
+                                 code(label.at("segmented_property_category")),
+                                 code(label.at("segmented_property_type")),
+                                 DcmSegTypes::SAT_AUTOMATIC, algorithm),
               "segment " + name);
       Uint16 number = 0;
       require(document_->addSegment(segment, number), "segment " + name);
