@@ -6,6 +6,8 @@
 // the process's exit code.
 #pragma once
 
+#include <sys/wait.h>
+
 #include <atomic>
 #include <optional>
 #include <string>
@@ -115,6 +117,10 @@ void leave_signals_to_first();
 // `command`: "run" or "profile". The graph is checked first, so that what is wrong with it is said
 // before the libraries are loaded.
 int start(const std::string& command, const Options& options);
+// Of a child that waitpid() tells of: 128 and the signal's number where one ended it.
+inline int exit_code_of(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
 // Starts the processes of a run and waits for them: their exit code; in each of them nothing, and
 // the environment says which it is. `signal`: the number of one that goes on to them.
 std::optional<int> divide(int processes, const std::atomic<int>& signal);

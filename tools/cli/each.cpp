@@ -71,8 +71,6 @@ Each parse(const std::string& text) {
   return each;
 }
 
-int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
-
 // In a process group of its own, so that a terminal's Ctrl-C comes by way of this process, once.
 // With --json its document is a part of this process's.
 pid_t begin(const Options& options, const std::string& name) {
@@ -217,7 +215,7 @@ int run_each(const Options& given, const std::atomic<int>& signal) {
     if (ended < 0 && errno != EINTR)
       throw Error(Exit::io, std::string("waiting: ") + std::strerror(errno));
     if (const auto run = under_way.find(ended); run != under_way.end()) {
-      results[run->second] = code_of(status);
+      results[run->second] = exit_code_of(status);
       under_way.erase(run);
       write_list(given.out, each, earlier, list_of(each, results));
       continue;

@@ -98,8 +98,6 @@ void must_be_alone() {
                                  " has started: leave --processes out");
 }
 
-int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
-
 // Until all have ended. A rank that fails by itself says more than those that follow it, and one
 // that is killed here says nothing.
 int attend(std::vector<pid_t> children, const std::atomic<int>& signal) {
@@ -117,7 +115,7 @@ int attend(std::vector<pid_t> children, const std::atomic<int>& signal) {
     const pid_t ended = waitpid(-1, &status, WNOHANG);
     if (ended > 0) {
       std::erase(children, ended);
-      const int code = code_of(status);
+      const int code = exit_code_of(status);
       if (killed && code == 128 + SIGKILL) {
         tell(ended, " did not end and was killed");
         continue;
