@@ -89,6 +89,28 @@ TEST_CASE("save_dicom_seg writes a frame for each label and slice that it lies i
     CHECK_MESSAGE(contains(text, part), part);
 }
 
+TEST_CASE("save_dicom_seg keeps every voxel, also of frames that end within a byte") {
+  const std::pair<int, int> sizes[]{{3, 3}, {5, 2}, {1, 3}, {3, 4}, {7, 3}, {2, 3}, {5, 3}, {7, 5}};
+  for (const auto& [columns, rows] : sizes) {
+    CAPTURE(columns * rows % 8);
+    const dicom_series::Series series(0);
+    for (int i = 0; i < 5; ++i)
+      series.write({.number = i, .columns = std::uint16_t(columns), .rows = std::uint16_t(rows)});
+    at::manual_seed(columns);
+    const at::Tensor labels = at::randint(0, 3, {1, columns, rows, 5});
+    const TemporaryFolder out;
+    const fs::path file = save(labels_on(series.folder / "s", labels), out.path);
+    std::vector<int> expected;
+    for (const int label : {1, 2})
+      for (int z = 0; z < 5; ++z) {
+        const at::Tensor frame = (labels[0].select(2, z) == label).to(at::kInt).t().flatten();
+        if (frame.any().item<bool>())
+          for (std::int64_t i = 0; i < frame.numel(); ++i) expected.push_back(frame[i].item<int>());
+      }
+    CHECK(bits_of(file, expected.size()) == expected);
+  }
+}
+
 TEST_CASE("save_dicom_seg says in which characters a label's name is") {
   const dicom_series::Series series;
   const TemporaryFolder out;

@@ -151,6 +151,7 @@ class Segmentation {
   std::vector<char> bytes() {
     DcmFileFormat file;
     require(document_->writeDataset(*file.getDataset()), "the segmentation");
+    set_pixels(*file.getDataset());
     const E_TransferSyntax syntax = EXS_LittleEndianExplicit;
     require(file.validateMetaInfo(syntax), "the segmentation's head");
     std::vector<char> all(file.calcElementLength(syntax, EET_ExplicitLength) + 4096);
@@ -244,7 +245,24 @@ class Segmentation {
       fail("the series' files cannot be referred to");
   }
 
+  // Frames follow each other bit by bit (PS3.5, 8.1.1). DCMTK 3.6.7 loses bits of frames that end
+  // within a byte.
+  void set_pixels(DcmDataset& set) {
+    bits_.resize(bits_.size() + bits_.size() % 2);
+    DcmElement* element = nullptr;
+    require(set.findAndGetElement(DCM_PixelData, element), "PixelData");
+    require(element->putUint8Array(bits_.data(), static_cast<unsigned long>(bits_.size())),
+            "PixelData");
+  }
+  void add_bits(const Uint8* pixels) {
+    for (std::size_t i = 0; i < rows_ * columns_; ++i, ++pixels_) {
+      if (pixels_ % 8 == 0) bits_.push_back(0);
+      bits_.back() = static_cast<Uint8>(bits_.back() | pixels[i] << pixels_ % 8);
+    }
+  }
+
   void add_frame(Uint8* pixels, std::size_t slice, Uint16 segment) {
+    add_bits(pixels);
     FGFrameContent content;
     content.setDimensionIndexValues(segment, 0);
     content.setDimensionIndexValues(static_cast<Uint32>(slice + 1), 1);
@@ -272,6 +290,8 @@ class Segmentation {
   const std::size_t rows_, columns_;
   std::size_t segments_ = 0;
   std::vector<Source> sources_;
+  std::vector<Uint8> bits_;  // of all frames
+  std::size_t pixels_ = 0;   // of them
   std::unique_ptr<DcmSegmentation> document_;
 };
 
