@@ -17,7 +17,8 @@ struct Slice {
   std::string series = "1.2.3.4", frame = "1.2.3.6", position = "",
               orientation = "1\\0\\0\\0\\1\\0", spacing = "2\\1.5", slope = "1", intercept = "0";
   std::uint16_t columns = 5, rows = 4;
-  std::string syntax = "1.2.840.10008.1.2.1";
+  std::string syntax = "1.2.840.10008.1.2.1", photometric = "MONOCHROME2";
+  std::uint16_t stored = 16;  // bits of a number
   // An enhanced MR image with these frames, each with its place and rescale, in place of its own.
   struct Frame {
     std::string position, slope = "1";
@@ -127,14 +128,14 @@ inline Bytes dicom(const Slice& s) {
   if (!enhanced) w.text(0x20, 0x37, "DS", s.orientation);
   if (s.frame != "none") w.text(0x20, 0x52, "UI", s.frame);
   w.number(0x28, 2, 1);
-  w.text(0x28, 4, "CS", "MONOCHROME2");
+  w.text(0x28, 4, "CS", s.photometric);
   if (enhanced) w.text(0x28, 8, "IS", std::to_string(s.frames.size()));
   w.number(0x28, 0x10, s.rows);
   w.number(0x28, 0x11, s.columns);
   if (!enhanced) w.text(0x28, 0x30, "DS", s.spacing);
   w.number(0x28, 0x100, 16);
-  w.number(0x28, 0x101, 16);
-  w.number(0x28, 0x102, 15);
+  w.number(0x28, 0x101, s.stored);
+  w.number(0x28, 0x102, static_cast<std::uint16_t>(s.stored - 1));
   w.number(0x28, 0x103, 1);
   if (enhanced) {
     add_frames(w, s);

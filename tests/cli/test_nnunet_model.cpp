@@ -233,6 +233,9 @@ TEST_CASE("what is wrong with a model of nnU-Net's is said, and nothing is writt
   w.refused(3, "has one slice, 14 x 18 x 1; the model of 3d_fullres is for volumes");
   w.sh("rm in/*; touch in/b.nii.gz");
   w.refused(3, "no file is named CASE_0000.nii.gz");
+  w.sh("mv " + model + "/fold_0/checkpoint_final.pth " + model +
+       "/fold_0/checkpoint_best.pth; rm -rf " + model + "/fold_[1-9a]*");
+  w.refused(3, "a file may be given by its own name: fold_0/checkpoint_best.pth");
   w.sh("rm -r " + model + "/fold_*");
   w.refused(3, "no fold_*/checkpoint_final.pth in it");
 }

@@ -121,6 +121,11 @@ TEST_CASE("A deflated DICOM file is read, and refused where it is cut") {
 
 TEST_CASE("What is wrong with a DICOM series is said with the file's name") {
   {
+    const Series s(0);
+    s.write({.photometric = "MONOCHROME1", .stored = 12});
+    CHECK(contains(s.why(), "is MONOCHROME1 of signed numbers of 12 bits"));
+  }
+  {
     const Series s;
     fs::remove(s.folder / s.name(1));
     CHECK(contains(s.why(), "slices are missing between " + (s.folder / s.name(0)).string()));

@@ -143,6 +143,11 @@ Slice read_header(const std::string& file) {
   reader.SetFileName(file.c_str());
   if (!reader.Read()) fail(file + ": is no DICOM file, or a damaged one");
   check_pixel_data(file, reader, *s.io);
+  // GDCM makes MONOCHROME2 of it, and gives up where signed numbers do not fill their bytes.
+  if (tag(*s.io, "0028|0004").starts_with("MONOCHROME1") && tag(*s.io, "0028|0103") == "1" &&
+      tag(*s.io, "0028|0101") != tag(*s.io, "0028|0100"))
+    fail(file + ": is MONOCHROME1 of signed numbers of " + tag(*s.io, "0028|0101") +
+         " bits, which cannot be turned into MONOCHROME2");
   const unsigned n = std::min(3u, s.io->GetNumberOfDimensions());
   for (unsigned d = 0; d < n; ++d) s.dim[d] = s.io->GetDimensions(d);
   Vec3* const axes[] = {&s.row, &s.column, &s.through};

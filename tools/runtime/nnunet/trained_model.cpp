@@ -207,10 +207,16 @@ std::vector<std::int64_t> all_axes(std::size_t axes) {
 // Checkpoints of the folds, by number; "all" only where there is no other.
 std::vector<fs::path> folds_in(const fs::path& folder) {
   std::map<long, fs::path> found;
+  std::string others;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
+    if (!name.starts_with("fold_")) continue;
     const fs::path file = entry.path() / "checkpoint_final.pth";
-    if (!name.starts_with("fold_") || !fs::exists(file)) continue;
+    if (!fs::exists(file)) {
+      for (const char* other : {"checkpoint_best.pth", "checkpoint_latest.pth"})
+        if (fs::exists(entry.path() / other)) others += " " + name + "/" + other;
+      continue;
+    }
     const std::string number = name.substr(5);
     const bool digits =
         !number.empty() && number.size() < 9 &&
@@ -219,7 +225,8 @@ std::vector<fs::path> folds_in(const fs::path& folder) {
   }
   if (found.empty())
     throw DataError(folder.string() +
-                    ": no fold_*/checkpoint_final.pth in it, and no runs of its folds beside it");
+                    ": no fold_*/checkpoint_final.pth in it, and no runs of its folds beside it" +
+                    (others.empty() ? "" : "; a file may be given by its own name:" + others));
   if (found.size() > 1) found.erase(-1);
   std::vector<fs::path> all;
   for (const auto& [number, file] : found) all.push_back(file);
