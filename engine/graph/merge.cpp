@@ -8,8 +8,19 @@
 namespace sluice {
 namespace {
 
+// An object whose members the file names itself, so that "type" and "part" may be among them.
+bool holds_names(const std::string& pointer) {
+  if (pointer == "/vars" || pointer == "/nodes" || pointer == "/models" || pointer == "/parts")
+    return true;
+  if (!pointer.starts_with("/parts/")) return false;
+  const auto end = pointer.find('/', 7);
+  return end != std::string::npos && (pointer.compare(end, std::string::npos, "/nodes") == 0 ||
+                                      pointer.compare(end, std::string::npos, "/params") == 0);
+}
+
 // Another node, not the same one changed: its old parameters would mean nothing.
-bool is_another(const Json& base, const Json& over) {
+bool is_another(const Json& base, const Json& over, const std::string& pointer) {
+  if (holds_names(pointer)) return false;
   for (const char* key : {"type", "part"})
     if (over.contains(key) && (!base.contains(key) || base[key] != over[key]) &&
         (base.contains("type") || base.contains("part")))
@@ -22,7 +33,8 @@ void merge(Json& base, const Json& over, const Place& at, Document& merged) {
   for (const auto& [key, value] : over.items()) {
     const Place here = at.child(key);
     const bool is_in_both = base.contains(key);
-    if (is_in_both && base[key].is_object() && value.is_object() && !is_another(base[key], value)) {
+    if (is_in_both && base[key].is_object() && value.is_object() &&
+        !is_another(base[key], value, here.pointer)) {
       merge(base[key], value, here, merged);
     } else {
       base[key] = value;
