@@ -32,8 +32,15 @@ class Walk {
   int number(int i) {
     if (const auto known = numbers_.find(i); known != numbers_.end()) return known->second;
     const PlanNode& n = plan_.nodes[static_cast<std::size_t>(i)];
-    if (n.spec->is_cache) return numbers_[i] = number(n.inputs.front().from);
     Json entry = Json::array();
+    if (n.spec->is_cache) {
+      const GraphInput& in = n.inputs.front();
+      const int from = number(in.from);
+      if (in.from_port == 0) return numbers_[i] = from;
+      const Spec& spec = *plan_.nodes[static_cast<std::size_t>(in.from)].spec;
+      nodes_.push_back(Json::array({spec.outs[static_cast<std::size_t>(in.from_port)].name, from}));
+      return numbers_[i] = static_cast<int>(nodes_.size()) - 1;
+    }
     if (!n.is_source()) {
       Json inputs = Json::array();
       for (const GraphInput& in : n.inputs)
