@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "engine/base/diagnostic.h"
+#include "tests/text.h"
 
 using namespace sluice;
 
@@ -44,6 +45,15 @@ const Catalogue& types() {
               .passes());
     c.add(Spec("buffer", "").in("sample").out("sample").param("size", &P::size, "").gate("size"));
     c.add(Spec("sink", "").in("sample").lane(LaneKind::io));
+    c.add(Spec("infer", "")
+              .in("sample")
+              .out("sample")
+              .param("network", &P::network, "Network.")
+              .param("sw_batch_size", &P::size, "Windows.")
+              .reads("network"));
+    c.add(Spec::network("unet", "")
+              .param("precision", &P::store, "Numbers.")
+              .param("levels", &P::size, "How many."));
     return c;
   }();
   return all;
@@ -263,4 +273,107 @@ TEST_CASE("Limits of threads and queues are proposed with the line that they cha
   const auto trials = try_out(graph, {1, 2, 8, 1});
   REQUIRE(trials.size() == 1);
   CHECK(read(trials.front().text).run.step_threads == 0);
+}
+
+TEST_CASE("A cache that stands in another scope gives way to a new one where the prefix ends") {
+  const std::string text = R"({
+  "parts": { "prepare": { "in": "raw", "out": "norm", "nodes": {
+    "load": { "type": "load", "in": "raw" },
+    "norm": { "type": "norm", "in": "load" } } } },
+  "nodes": {
+    "a": { "type": "cases" },
+    "early": { "type": "cache", "in": "a" },
+    "pre": { "part": "prepare", "in": "early" },
+    "flip": { "type": "flip", "in": "pre" },
+    "sink": { "type": "sink", "in": "flip" } } })";
+  const auto changes = caches(text, text, plenty);
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].title == "cache behind `pre/norm` instead of `early`");
+  CHECK(changes[0].why == "what stands up to `pre/norm` does the same in every epoch");
+  CHECK(order(read(changes[0].text)) == "a pre/load pre/norm pre/cached flip sink");
+}
+
+TEST_CASE("Changes are told by what moves where") {
+  const auto moved = reorder(read(chain("load flip norm")));
+  REQUIRE(moved.size() == 1);
+  CHECK(moved[0].title == "`norm` in front of `flip`");
+  CHECK(contains(moved[0].text, "    // moved in front of flip: the same in every epoch\n"));
+  const auto late = caches(chain("load cache norm flip"), chain("load norm flip"), plenty);
+  REQUIRE(late.size() == 1);
+  CHECK(late[0].title == "`cache` moves behind `norm`");
+  CHECK(contains(late[0].text, "// moved: what is in front is the same in every epoch\n"));
+  const auto none = leave_out_caches(read(chain("flip cache")));
+  REQUIRE(none.size() == 1);
+  CHECK(none[0].title == "without `cache`");
+  CHECK(none[0].why == "nothing in front of it is the same in every epoch");
+  CHECK(std::string(text_of(Change::Effect::none)) == "results stay the same");
+  CHECK(std::string(text_of(Change::Effect::rounding)) == "results differ in the last bits");
+  CHECK(contains(text_of(Change::Effect::draws), "other results of the same kind"));
+  CHECK(std::string(text_of(Change::Effect::precision)) == "results have fewer bits");
+}
+
+TEST_CASE("What caches in memory hold already is not there for another one") {
+  // Two streams of 100 MB each, one of which has its cache.
+  const std::string text = R"({ "nodes": {
+    "a": { "type": "cases" }, "one": { "type": "norm", "in": "a" },
+    "cache": { "type": "cache"STORE, "in": "one" }, "end": { "type": "sink", "in": "cache" },
+    "b": { "type": "cases" }, "two": { "type": "load", "in": "b" },
+    "sink": { "type": "sink", "in": "two" } } })";
+  const auto cost = [&](const std::string& store) {
+    std::string written = text;
+    written.replace(written.find("STORE"), 5, store);
+    const auto changes = caches(written, written, {150'000'000, 0});
+    REQUIRE(changes.size() == 1);
+    return changes[0].cost;
+  };
+  CHECK(cost("") ==
+        "50.0 MB of memory for a part of 100.0 MB; the rest is computed in every epoch");
+  CHECK(cost(R"(, "store": "disk")") == "up to 100.0 MB of memory, of 150.0 MB that may be used");
+  const auto exact = caches(chain("load norm flip"), chain("load norm flip"), {100'000'000, 0});
+  CHECK(exact.front().cost == "up to 100.0 MB of memory, of 100.0 MB that may be used");
+  const auto disk = caches(chain("load norm flip"), chain("load norm flip"), {1, 100'000'000});
+  CHECK(disk.front().cost == "100.0 MB: 1 B in memory, the rest on disk");
+  const auto unknown = caches(chain("load norm flip"), chain("load norm flip"), {5000, 0}, 0);
+  CHECK(unknown.front().cost ==
+        "5.0 KB of memory for a part of an unknown number of bytes; the "
+        "rest is computed in every epoch");
+}
+
+TEST_CASE(
+    "A trial is proposed for what no forecast can tell, and for nothing that is set already") {
+  const auto graph = [](const std::string& windows, const std::string& precision,
+                        const std::string& step) {
+    return read(R"({ "run": { "step_threads": )" + step + R"( },
+  "models": { "net": { "type": "unet", "precision": ")" +
+                precision + R"(" } },
+  "nodes": {
+    "s": { "type": "cases" },
+    "infer": { "type": "infer", "in": "s", "network": "net", "sw_batch_size": )" +
+                windows + R"( },
+    "sink": { "type": "sink", "in": "infer" } } })");
+  };
+  const auto all = try_out(graph("1", "float32", "7"), {1, 2, 8, 1});
+  std::vector<std::string> titles;
+  for (const Change& c : all) titles.push_back(c.title);
+  REQUIRE(titles == std::vector<std::string>{"step threads 7 → 8", "`infer`: 4 windows at a time",
+                                             "network `net` in bfloat16"});
+  CHECK(all[0].effect == Change::Effect::rounding);
+  CHECK(all[1].effect == Change::Effect::rounding);
+  CHECK(all[2].effect == Change::Effect::precision);
+  CHECK(read(all[1].text).nodes[1].params["sw_batch_size"] == 4);
+  CHECK(read(all[2].text).models[0].params["precision"] == "bfloat16");
+  CHECK(try_out(graph("2", "bfloat16", "8"), {1, 2, 8, 1}).empty());
+}
+
+TEST_CASE("Threads are as many as the cores at most, and io threads twice as many") {
+  auto text = chain("load norm buffer");
+  text.replace(text.find("{\n"), 2, "{\n  \"run\": { \"threads\": 8 },\n");
+  text.replace(text.find("\"type\": \"buffer\""), 16, "\"type\": \"buffer\", \"size\": 3");
+  const Graph graph = read(text);
+  Diagnostics diagnostics;
+  const auto plan = make_plan(graph, {.threads = 8}, diagnostics);
+  REQUIRE(plan);
+  std::vector<std::string> titles;
+  for (const Change& c : widen(*plan, {8, 3, 8, 1})) titles.push_back(c.title);
+  CHECK(titles == std::vector<std::string>{"io threads 3 → 6", "`buffer`: size 3 → 6"});
 }

@@ -325,6 +325,63 @@ TEST_CASE("Parts and variables that grow without bound end in a diagnostic") {
             .starts_with("SL0215"));
 }
 
+TEST_CASE("Variables that refer to each other in a row, and parts in parts, are 64 at most") {
+  const auto variables = [](int n) {  // v0 is written last, so that it is looked for from the front
+    std::string vars;
+    for (int i = n - 1; i > 0; --i)
+      vars += "\"v" + std::to_string(i) + "\": \"@v" + std::to_string(i - 1) + "\", ";
+    const std::string use = "\"n\": {\"type\": \"flip\", \"in\": \"l\", \"prob\": \"@v" +
+                            std::to_string(n - 1) +
+                            "\"}, \"d\": {\"type\": \"dice\", \"in\": \"n\"}";
+    return load(with(use, "\"vars\": {" + vars + "\"v0\": 0.25},\n"));
+  };
+  const auto whole = variables(64);
+  REQUIRE_MESSAGE(whole.graph, faults(whole.diagnostics));
+  CHECK(whole.graph->nodes[2].params["prob"] == 0.25);
+  const auto deep = variables(65);
+  CHECK_FALSE(deep.graph);
+  CHECK(faults(deep.diagnostics).starts_with("SL0104 1:"));
+  CHECK(faults(deep.diagnostics).ends_with(" vars.v0\n"));
+
+  const auto parts = [](int n) {
+    std::string all =
+        R"("p0": {"in": "a", "out": "f", "nodes": {"f": {"type": "flip", "in": "a"}}})";
+    for (int i = 1; i < n; ++i)
+      all += ", \"p" + std::to_string(i) +
+             R"(": {"in": "a", "out": "x", "nodes": {"x": {"part": "p)" + std::to_string(i - 1) +
+             R"(", "in": "a"}}})";
+    return load(with(R"("u": {"part": "p)" + std::to_string(n - 1) +
+                         R"(", "in": "l"}, "d": {"type": "dice", "in": "u"})",
+                     "\"parts\": {" + all + "},\n"));
+  };
+  const auto nested = parts(64);
+  REQUIRE_MESSAGE(nested.graph, faults(nested.diagnostics));
+  CHECK(nested.graph->nodes[2].path.ends_with("/x/f"));
+  const auto deeper = parts(65);
+  CHECK_FALSE(deeper.graph);
+  CHECK(faults(deeper.diagnostics).starts_with("SL0104 "));
+}
+
+TEST_CASE("What a part says of itself has the right types") {
+  const auto said = [](const std::string& members) {
+    return faults(R"({"parts": {"p": {)" + members + R"(}},
+      "nodes": {"s": {"type": "cases", "root": "r"}, "d": {"type": "dice", "in": "s"}}})");
+  };
+  const std::string nodes = R"("nodes": {"f": {"type": "flip", "in": "a"}})";
+  CHECK(said(R"("in": "a", "desc": "flips", )" + nodes) == "");
+  CHECK(said(R"("in": "a", "desc": 3, )" + nodes) == "SL0201 1:37 parts.p.desc\n");
+  CHECK(said(R"("in": {"a": 1}, )" + nodes) == "SL0217 1:24 parts.p.in\n");
+  CHECK(said(R"("in": ["a", 2], )" + nodes) == "SL0217 1:30 parts.p.in.1\n");
+  CHECK(said(R"("in": ["a", "a"], )" + nodes) == "SL0211 1:30 parts.p.in\n");
+  CHECK(said(R"("in": ["a", "b/c"], )" + nodes) == "SL0204 1:30 parts.p.in\n");
+  CHECK(said(R"("in": "a", "out": 3, )" + nodes) == "SL0217 1:36 parts.p.out\n");
+  CHECK(said(R"("in": "a", "out": {"x": "f", "y": 3}, )" + nodes) == "SL0217 1:52 parts.p.out.y\n");
+  CHECK(said(R"("in": "a", "params": {"in": 3}, )" + nodes) == "SL0204 1:40 parts.p.params.in\n");
+  CHECK(said(R"("in": "a", "params": {"type": 3}, )" + nodes) ==
+        "SL0204 1:40 parts.p.params.type\n");
+  CHECK(said(R"("in": "a")") == "SL0219 1:12 parts.p\n");
+}
+
 // An answer for each of the 32,768 nodes would take a minute.
 TEST_CASE("What a part reads and is not there is looked for once") {
   std::string parts = R"("p0": {"in": "a", "nodes": {"l": {"type": "load", "in": "a"}}})";

@@ -134,3 +134,72 @@ TEST_CASE("the slowest of more ranks is waited for longer") {
   CHECK(c.on(2).wait_s == doctest::Approx(0.59 * 0.1 / 2 * 0.04).epsilon(0.01));
   CHECK(c.on(8).wait_s / c.on(8).passes_s > c.on(2).wait_s / c.on(2).passes_s);
 }
+
+TEST_CASE("what takes most of a step beyond the passes' equal share is named") {
+  Case c;
+  c.cluster.link = 1e18;  // the sum takes no time
+  CHECK(c.on(1).limit == "passes");
+  CHECK(c.on(3).limit == "uneven shards or cores");
+  c.costs.update_s = 0.003;  // less than a twentieth
+  CHECK(c.on(1).limit == "passes");
+  c.costs.update_s = 0.005;
+  CHECK(c.on(1).limit == "the update");
+  c.costs.spread = 0.5;
+  CHECK(c.on(2).limit == "the slowest rank");
+  c.costs.items_a_s = 40;  // an item in 25 ms
+  CHECK(c.on(1).limit == "data");
+}
+
+TEST_CASE("a rank keeps partial sums, what is sent and what comes, and the whole") {
+  Case c;
+  c.costs.memory_mb = 100;
+  CHECK(c.on(1).memory_mb == doctest::Approx(100 + 4 * 4));  // four levels of eight shards
+  CHECK(c.on(4).memory_mb == doctest::Approx(100 + 2 * 4 + 4 + 4 + 4));
+  c.training.halves = true;
+  CHECK(c.on(1).memory_mb == doctest::Approx(100 + 4 * 4));
+  // Only what is sent is half as long: what comes is widened.
+  CHECK(c.on(4).memory_mb == doctest::Approx(100 + 2 * 4 + 2 + 4 + 4));
+  // Two or three shards are two levels; three make two partial sums, three ranks five.
+  CHECK(c.on(3).memory_mb == doctest::Approx(100 + 2 * 4 + 2 * 2 + 5. / 3 * 4 + 4));
+  c.training.shards = 1;
+  CHECK(c.on(1).memory_mb == doctest::Approx(100));
+}
+
+TEST_CASE("the sum reads and writes memory, which ranks of a machine share by its cores") {
+  Case c;
+  c.cluster.link = 1e18;
+  c.cluster.memory = 1e9;
+  // Of 4 MB: two packed and two more of what is packed, three added, four laid out.
+  CHECK(c.on(2).sum_s == doctest::Approx((2 * 4e6 + 3 * 2 * 2e6 + 4 * 4e6) / 1e9));
+  c.cluster.node = 8;
+  CHECK(c.on(4).sum_s == doctest::Approx((2 * 4e6 + 3 * 4 * 1e6 + 4 * 4e6) / 1e9));
+  CHECK(c.on(8).sum_s == doctest::Approx(2 * (2 * 4e6 + 3 * 8 * 0.5e6 + 4 * 4e6) / 1e9));
+}
+
+TEST_CASE("a step's costs in JSON are those of the structure, and epochs where there are any") {
+  Case c;
+  const Scaling s = c.on(4);
+  Json j = s.to_json();
+  CHECK(j.size() == 17);
+  CHECK(j["ranks"] == 4);
+  CHECK(j["shards"] == 8);
+  CHECK(j["busiest_shards"] == 2);
+  CHECK(j["step_ms"] == 1e3 * s.step_s);
+  CHECK(j["passes_ms"] == 1e3 * s.passes_s);
+  CHECK(j["update_ms"] == 1e3 * s.update_s);
+  CHECK(j["wait_ms"] == 1e3 * s.wait_s);
+  CHECK(j["header_ms"] == 1e3 * s.header_s);
+  CHECK(j["exposed_ms"] == 1e3 * s.sum_s);
+  CHECK(j["data_ms"] == 1e3 * s.data_s);
+  CHECK(j["au"] == s.au);
+  CHECK(j["efficiency"] == s.efficiency);
+  CHECK(j["memory_mb"] == s.memory_mb);
+  CHECK(j["sent_bytes"] == s.sent);
+  CHECK(j["limit"] == s.limit);
+  CHECK(j["steps_an_epoch"] == 3);
+  CHECK(j["lost_to_last_batch"] == s.lost);
+  c.training.epoch = 0;
+  j = c.on(4).to_json();
+  CHECK(j.size() == 15);
+  CHECK_FALSE(j.contains("steps_an_epoch"));
+}

@@ -260,3 +260,14 @@ TEST_CASE("a body that never emits where its neighbour waits is reported as a st
   CHECK(out.status == Outcome::Status::stalled);
   CHECK(out.stall.find("x (x): epoch 0") != std::string::npos);
 }
+
+TEST_CASE("a source that lists nothing ends the run, and is named with its place") {
+  Builder b;
+  const int s = b.source("cases", 0);
+  b.add("k", sink("k"), [](Firing&) {}, {{s, 0}});
+  const Outcome out = toy::run(b, 2);
+  CHECK(out.status == Outcome::Status::failed);
+  CHECK(out.failure.exit == Exit::data);
+  CHECK(out.failure.message == "the data list is empty");
+  CHECK(out.failure.node == "cases");
+}

@@ -35,3 +35,43 @@ TEST_CASE("nobody is waited for where waits are alike, steps few or figures miss
   other.erase("step");
   CHECK(straggler({profile(4, 2), other}).empty());
 }
+
+TEST_CASE("a rank is waited for from five steps on, where that costs a twentieth of a step") {
+  Json slow = profile(4, 2), other = profile(4.5, 2);  // 0.5 ms of a step of 10 ms
+  const std::string said = "rank 0 (h) is waited for 0.5 ms a step";
+  CHECK(straggler({slow, other}) == said);
+  CHECK(straggler({slow, profile(4.25, 2)}).empty());
+  for (Json* p : {&slow, &other}) {
+    (*p)["wall_s"] = 0.05;
+    (*p)["step"] = {{"steps", 5}, {"header_ms", p == &slow ? 10 : 20}, {"sum_ms", 10}};
+  }
+  CHECK(straggler({slow, other}) == "rank 0 (h) is waited for 2 ms a step");
+}
+
+TEST_CASE("waits are told in whole milliseconds from ten on, and a rank by its number alone") {
+  Json slow = profile(0, 2), other = profile(10, 2);
+  slow.erase("host");
+  CHECK(straggler({slow, other}) == "rank 0 is waited for 10 ms a step");
+  CHECK(straggler({slow, profile(10.6, 2)}) == "rank 0 is waited for 11 ms a step");
+}
+
+TEST_CASE("a node is named where it takes more than a quarter of the wait longer than elsewhere") {
+  // 4 ms a step; of that `load` takes 0.9 ms, and then 1.1 ms, longer there.
+  CHECK(straggler({profile(0, 2.225), profile(4, 2)}) == "rank 0 (h) is waited for 4 ms a step");
+  CHECK(straggler({profile(0, 2.275), profile(4, 2)}) ==
+        "rank 0 (h) is waited for 4 ms a step: its `load` takes 2.3 ms an item, the others' 2 ms");
+  // A tenth more an item is not what makes it slower: there are more of them.
+  CHECK(straggler({profile(0, 2.125, 600), profile(4, 2)}) ==
+        "rank 0 (h) is waited for 4 ms a step: its `load` has 600 items, the others' 400");
+  // Of two nodes the one that takes the most more, whichever comes first.
+  Json both = profile(0, 3);
+  both["nodes"]["fwd"]["busy_s"] = 0.4;
+  CHECK(straggler({both, profile(4, 2)}).find("`load`") != std::string::npos);
+  both["nodes"]["fwd"]["busy_s"] = 0.7;
+  CHECK(straggler({both, profile(4, 2)}).find("`fwd` takes 7 ms an item, the others' 2 ms") !=
+        std::string::npos);
+  // What no other rank does is compared with nothing.
+  Json other = profile(4, 2);
+  other["nodes"].erase("load");
+  CHECK(straggler({profile(0, 3), other}) == "rank 0 (h) is waited for 4 ms a step");
+}
