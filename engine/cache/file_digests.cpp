@@ -96,10 +96,11 @@ std::optional<CacheKey> FileDigests::of_folder(const std::string& path) {
   if (failed) return std::nullopt;
   std::sort(files.begin(), files.end());
   CacheDigest digest;
+  const std::size_t folder = path.size() - (path.ends_with('/') ? 1 : 0);
   for (const auto& file : files) {
     const auto one = of(file);
     if (!one) return std::nullopt;
-    digest.add(file.substr(path.size())).add(&*one, sizeof *one);
+    digest.add(file.substr(folder)).add(&*one, sizeof *one);
   }
   return digest.key();
 }

@@ -181,6 +181,43 @@ TEST_CASE("pruning removes what was not used for longest, and nothing that is no
   CHECK(fs::exists(folder / "00/readme"));
 }
 
+TEST_CASE(
+    "entries are told by when they were used, to the nanosecond, and by name where that is one") {
+  TemporaryFolder folder;
+  CacheFolder cache(folder.path);
+  const auto add = [&](std::uint64_t name, time_t s, long ns) {
+    REQUIRE(cache.write({name, 0}, Json::object(), {}));
+    const timespec times[2] = {{s, ns}, {s, ns}};
+    ::utimensat(AT_FDCWD, file_of(folder.path, {name, 0}).c_str(), times, 0);
+  };
+  add(1, 1000, 500);
+  add(2, 1000, 499);
+  add(4, 900, 999'999'999);
+  add(3, 1000, 499);
+  std::string order;
+  for (const CachedFile& f : cached_files(folder.path))
+    order += f.path.filename().string().substr(15, 1) + " " + std::to_string(f.used_ns) + "\n";
+  CHECK(order == "4 900999999999\n2 1000000000499\n3 1000000000499\n1 1000000000500\n");
+  CHECK(prune_cache(folder.path, {}, 1'000'000'000'499).left_entries == 3);  // as old as that stays
+  const std::uint64_t all = 3 * cached_files(folder.path).front().bytes;
+  CHECK(prune_cache(folder.path, all, {}).left_entries == 3);  // as many as that stay
+  const Pruned one = prune_cache(folder.path, all - 1, {});
+  CHECK(one.entries == 1);
+  CHECK(one.bytes == all / 3);
+  CHECK(one.left_bytes == all - all / 3);
+}
+
+TEST_CASE("an entry may be read by others, and by no one run") {
+  TemporaryFolder folder;
+  const mode_t before = ::umask(0);
+  CacheFolder cache(folder.path);
+  REQUIRE(cache.write({1, 1}, Json::object(), {}));
+  ::umask(before);
+  struct stat status {};
+  REQUIRE(::stat(file_of(folder.path, {1, 1}).c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0644);
+}
+
 TEST_CASE("an entry that others remove is no longer one that this process uses") {
   TemporaryFolder folder;
   CacheFolder cache(folder / "c");
@@ -408,6 +445,15 @@ TEST_CASE("a digest is remembered for a settled file, and no damaged line is bel
   REQUIRE(digest);
   const Bytes line = bytes_of(index);
   REQUIRE(line.size() > 50);
+  struct stat status {};
+  REQUIRE(::stat(alone.c_str(), &status) == 0);
+  const auto ns = [](const timespec& t) {
+    return std::to_string(t.tv_sec * 1'000'000'000LL + t.tv_nsec);
+  };
+  const std::string said = digest->hex() + ' ' + std::to_string(status.st_size) + ' ' +
+                           std::to_string(status.st_ino) + ' ' + ns(status.st_mtim) + ' ' +
+                           ns(status.st_ctim) + ' ' + alone + '\n';
+  CHECK(std::string(line.begin(), line.end()).substr(16) == ' ' + said);
   // A line that says another digest, with its check right, is what would be believed ...
   CHECK(FileDigests(index, false).of(alone) == digest);
   CHECK(bytes_of(index) == line);  // ... and was: nothing was appended
@@ -433,6 +479,7 @@ TEST_CASE("a folder's digest is that of all files in it, by their names and byte
   fs::create_directory(folder / "all/empty");
   CHECK(of() == first);
   CHECK(digests.of((folder / "all/../all").string()) == first);
+  CHECK(digests.of((folder / "all/").string()) == first);
   folder.write_text("all/in/b", "two!");
   CHECK(of() != first);
   folder.write_text("all/in/b", "two");
