@@ -95,6 +95,84 @@ TEST_CASE("A long line is cut around the caret") {
   CHECK(line.ends_with("yyy..."));
 }
 
+TEST_CASE("A line is whole up to 110 characters, and a longer one shows 40 before the caret") {
+  const auto shown = [](std::size_t before, std::size_t length, std::size_t behind) {
+    const std::string text = "{\"" + std::string(before - 5, 'a') + "\": \"" +
+                             std::string(length - 2, 'x') + "\"" + std::string(behind - 1, ' ') +
+                             "}";
+    Diagnostics diagnostics;
+    diagnostics.error("SL0222", "wrong", place_in(text, "/" + std::string(before - 5, 'a')), "b");
+    std::istringstream lines(printed(diagnostics));
+    std::string line, caret;
+    for (int i = 0; i < 4; ++i) std::getline(lines, line);
+    std::getline(lines, caret);
+    const std::size_t at = caret.find('^');
+    std::string out = std::to_string(line.size() - 5) + " caret " + std::to_string(at - 5) + "+" +
+                      std::to_string(caret.rfind('^') - at + 1);
+    if (line.substr(5, 3) == "...") out += " cut";
+    if (line.ends_with("...")) out += " on";
+    return out;
+  };
+  CHECK(shown(50, 10, 50) == "110 caret 50+10");
+  CHECK(shown(50, 10, 51) == "113 caret 52+10 cut");      // the last 110
+  CHECK(shown(50, 10, 200) == "116 caret 43+10 cut on");  // 40 in front of it
+  CHECK(shown(40, 10, 200) == "113 caret 40+10 on");      // from the line's beginning
+  CHECK(shown(41, 10, 200) == "116 caret 43+10 cut on");
+  CHECK(shown(50, 100, 20) == "116 caret 43+70 cut on");  // no further than what is shown
+  CHECK(shown(10, 300, 2) == "113 caret 10+100 on");
+}
+
+TEST_CASE("What would control the terminal is shown as a space, and what is no character as one") {
+  const auto shown = [](const std::string& inside) {
+    auto document = std::make_shared<Document>();
+    document->file = "f";
+    document->text = inside;
+    document->values["/b"] = {1, 1, 1};
+    Diagnostics diagnostics;
+    diagnostics.error("SL0222", "wrong", {document, "/b"}, "");
+    std::istringstream lines(printed(diagnostics));
+    std::string line;
+    for (int i = 0; i < 4; ++i) std::getline(lines, line);
+    return line.substr(5);
+  };
+  CHECK(shown("a\tb\x1b[c") == "a b [c");
+  CHECK(shown("a\x7f\xC2\x80\xC2\x9F"
+              "b\xC2\xA0") == "a   b\xC2\xA0");
+  CHECK(shown(" ~") == " ~");
+  CHECK(shown("a\xC3(") == "a\xEF\xBF\xBD(");
+  CHECK(shown("\xEF\xBB\xBF"
+              "a") == "a");  // a byte order mark has no column
+}
+
+TEST_CASE("Of places where the same is wrong three are named") {
+  const auto document = place_in("{\"a\": [0,\n1,\n2,\n3,\n4,\n5]}", "").document;
+  Diagnostics diagnostics;
+  const auto say = [&](int i) {
+    diagnostics.error_once("SL0205", "unknown", {document, "/a/" + std::to_string(i)}, "a", "hint");
+  };
+  for (const int i : {0, 1, 1, 0, 2, 3}) say(i);
+  CHECK(diagnostics.errors() == 1);
+  CHECK(diagnostics.all()[0].notes == std::vector<std::string>{"also at graphs/brain.json:2:1",
+                                                               "also at graphs/brain.json:3:1",
+                                                               "also at graphs/brain.json:4:1"});
+  for (const int i : {4, 5, 1}) say(i);
+  CHECK(diagnostics.all()[0].notes.size() == 4);
+  CHECK(diagnostics.all()[0].notes.back() == "and at more places");
+  diagnostics.error_once("SL0205", "unknown", {document, "/a/4"}, "a", "hint", "of another part");
+  CHECK(diagnostics.errors() == 2);
+}
+
+TEST_CASE("A warning is yellow, a note is cyan, and neither is an error") {
+  Diagnostics diagnostics;
+  diagnostics.add({Severity::note, "", "told", {}, "", "", {}});
+  diagnostics.warning("SL0452", "doubtful", {}, "");
+  CHECK(diagnostics.ok());
+  CHECK(printed(diagnostics).starts_with("note: told\nwarning[SL0452]: doubtful\nfound 0 errors"));
+  CHECK(printed(diagnostics, true).starts_with("\x1b[1;36mnote\x1b[0m\x1b[1m: told\x1b[0m\n"));
+  CHECK(printed(diagnostics, true).find("\x1b[1;33mwarning[SL0452]\x1b[0m") != std::string::npos);
+  CHECK(diagnostics.to_json()[0].dump() == R"({"severity":"note","code":"","message":"told"})");
+}
+
 TEST_CASE("Colour is added and nothing else") {
   Diagnostics diagnostics;
   diagnostics.error("SL0222", "wrong", place_in("{\"b\": 7}", "/b"), "b", "hint");
@@ -136,6 +214,20 @@ TEST_CASE("The nearest name is found across insertion, deletion, substitution an
   CHECK(nearest("ab", {"ac", "ad"}) == "ac");  // ties go to the first
   CHECK(did_you_mean("spaceing", known) == "did you mean \"spacing\"?");
   CHECK(did_you_mean("zzz", known) == "");
+  // One letter of up to three, two of up to seven, three of up to eleven.
+  CHECK(nearest("abc", {"xbc"}) == "xbc");
+  CHECK(nearest("abc", {"xyc"}) == "");
+  CHECK(nearest("abcd", {"xycd"}) == "xycd");
+  CHECK(nearest("abcd", {"xyzd"}) == "");
+  CHECK(nearest("abcdefg", {"xyzdefg"}) == "");
+  CHECK(nearest("abcdefgh", {"xyzdefgh"}) == "xyzdefgh");
+  CHECK(nearest("abcd", {"abcdef"}) == "abcdef");
+  CHECK(nearest("abcd", {"abcdefg"}) == "");
+  CHECK(nearest("abcdef", {"abcd"}) == "abcd");
+  CHECK(nearest("abdc", {"abcde", "abcd"}) == "abcd");  // the swap is nearer
+  const std::string longest(200, 'x');
+  CHECK(nearest(longest, {longest.substr(1)}) == longest.substr(1));
+  CHECK(nearest(longest + "x", {longest}) == "");
 }
 
 // tests/cli/test_agreement.cpp holds graphs with these mistakes against the schema.

@@ -256,6 +256,18 @@ TEST_CASE("Wrong variables") {
         std::vector<std::string>{"the value comes from vars.p at g.json:2:15"});
 }
 
+TEST_CASE("What a variable brings is wrong where it stands, unlike what the place itself says") {
+  const auto loaded = load(with(R"("n": {"type": "flip", "in": "l", "prob": "@p", "axes": "x"},
+    "k": {"type": "dice", "in": "n"})",
+                                R"("vars": {"p": 3},)"));
+  const auto& all = loaded.diagnostics.all();
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].indirect);
+  CHECK(all[0].notes == std::vector<std::string>{"the value comes from vars.p at g.json:1:16"});
+  CHECK_FALSE(all[1].indirect);
+  CHECK(all[1].notes.empty());
+}
+
 TEST_CASE("Wrong parts") {
   const std::string s = R"("nodes": {"s": {"type": "cases", "root": "r"},)";
   CHECK(faults("{" + s + R"("p": {"part": "q", "in": "s"}}, "parts": {"qq": {"nodes": {}}}})") ==
