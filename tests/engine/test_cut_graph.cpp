@@ -69,6 +69,31 @@ TEST_CASE("a validation's stream waits for nobody, and keeps the network that it
   CHECK(make_plan(graph, {}, diagnostics).has_value());
 }
 
+TEST_CASE("a cut graph divides no batch, writes no checkpoint and stops by no metric") {
+  auto loaded = toys::load(R"({"run": {"epochs": 3, "shards": 2, "seed": 7,
+      "stop": {"metric": "step.loss", "at_most": 1},
+      "checkpoint": {"every_epochs": 2, "every_s": 9, "best": "step.loss"}},
+    "models": {"net": {"type": "unet"}, "other": {"type": "unet"}},
+    "nodes": {"s": {"type": "cases", "root": "r"}, "f": {"type": "model", "in": "s", "net": "net"},
+      "step": {"type": "adam", "in": "f", "net": "net"}}})");
+  REQUIRE_MESSAGE(loaded.graph, toys::faults(loaded.diagnostics));
+  REQUIRE(loaded.graph->run.shards == 2);
+  REQUIRE(loaded.graph->run.checkpoint_every_s == 9);
+  GraphNode sink;
+  sink.path = "sink";
+  sink.spec = &sink_spec();
+  const Graph graph = cut_graph(std::move(*loaded.graph), "f", sink);
+  CHECK(paths(graph) == "s f sink");
+  CHECK(graph.run.seed == 7);
+  CHECK_FALSE(graph.run.shards);
+  CHECK_FALSE(graph.run.stop);
+  CHECK(graph.run.checkpoint_every == 0);
+  CHECK_FALSE(graph.run.checkpoint_every_s);
+  CHECK(graph.run.checkpoint_best.empty());
+  REQUIRE(graph.models.size() == 1);
+  CHECK(graph.models[0].name == "net");
+}
+
 TEST_CASE("a port of a node can be named") {
   const Graph graph = cut("fields.label");
   const GraphInput& in = graph.nodes.back().inputs.front();

@@ -144,6 +144,17 @@ TEST_CASE("What would control the terminal is shown as a space, and what is no c
               "a") == "a");  // a byte order mark has no column
 }
 
+TEST_CASE("A hundred of a kind are all printed, and of more it is said how many more") {
+  Diagnostics diagnostics;
+  const auto add = [&](int i) { diagnostics.error("SL0222", std::to_string(i), {}, "p"); };
+  for (int i = 0; i < 100; ++i) add(i);
+  CHECK(printed(diagnostics).find("more of this kind") == std::string::npos);
+  CHECK(printed(diagnostics).find("error[SL0222]: 99\n") != std::string::npos);
+  add(100);
+  CHECK(printed(diagnostics).find("error[SL0222]: and 1 more of this kind\n") != std::string::npos);
+  CHECK(printed(diagnostics).find("error[SL0222]: 100\n") == std::string::npos);
+}
+
 TEST_CASE("Of places where the same is wrong three are named") {
   const auto document = place_in("{\"a\": [0,\n1,\n2,\n3,\n4,\n5]}", "").document;
   Diagnostics diagnostics;

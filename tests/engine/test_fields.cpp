@@ -61,6 +61,10 @@ const Catalogue& types() {
               .resizes("@keys", "size"));
     c.add(
         plain("pad").param("size", &P::size, "").takes("@keys", Form::image).pads("@keys", "size"));
+    c.add(plain("crop")
+              .param("size", &P::size, "")
+              .takes("@keys", Form::image)
+              .crops("@keys", "size"));
     c.add(plain("rotate")
               .rearranging()
               .param("axes", &P::axes, "")
@@ -437,6 +441,26 @@ TEST_CASE("extents are known as soon as a node fixes them") {
         "image float32 [?, ?, 5, 6] varies since spacing2");
   CHECK(sized({"spacing", "resize: \"size\": [0, 5, 6]", "pad: \"size\": [1, 1, 1]"}) ==
         "image float32 [?, ?, 5, 6] varies since spacing2");
+}
+
+TEST_CASE("a crop makes extents no longer, and a pad behind it as long as it says") {
+  const auto sized = [](std::vector<std::string> nodes) {
+    nodes.insert(nodes.begin(), {"cases", "load"});
+    nodes.push_back("select");
+    return flow(nodes);
+  };
+  const std::string crop = "crop: \"size\": [4, 5, 6]";
+  CHECK(sized({crop}) == "image float32 [?, ?, ?, ?] varies since crop2");
+  CHECK(sized({crop, "pad: \"size\": [4, 5, 6]"}) == "image float32 [?, 4, 5, 6]");
+  CHECK(sized({crop, "pad: \"size\": [9, 5, 7]"}) == "image float32 [?, 9, 5, 7]");
+  CHECK(sized({crop, "pad: \"size\": [3, 5, 7]"}) ==
+        "image float32 [?, ?, 5, 7] varies since crop2");
+  CHECK(sized({crop, "spacing", "pad: \"size\": [4, 5, 6]"}) ==
+        "image float32 [?, ?, ?, ?] varies since spacing3");
+  CHECK(sized({"resize: \"size\": [8, 8, 8]", "crop: \"size\": [4, 9, 0]"}) ==
+        "image float32 [?, 4, 8, 8]");
+  CHECK(sized({"resize", "crop: \"size\": 4"}) == "image float32 [?, ...] every 4");
+  CHECK(sized({"resize", "crop: \"size\": 9"}) == "image float32 [?, ...] every 8");
 }
 
 TEST_CASE("where equal axes change places, extents stay") {

@@ -223,6 +223,23 @@ TEST_CASE("A stream beside it takes its share of the cores") {
   CHECK(forecast(*b.made, {4, 4, 1, 1}, costs) == doctest::Approx(50).epsilon(0.05));
 }
 
+TEST_CASE("Data bodies have the cores that the training step leaves") {
+  Builder b;
+  const int s = b.source("s", 1000);
+  const int work = b.add("work", plain("work"), forward, {{s, 0}});
+  const int fwd = b.add("fwd", reader_spec(), forward, {{work, 0}});
+  const int step = b.add("step", updater_spec(), forward, {{fwd, 0}});
+  REQUIRE(b.plan(4));
+  PlanCosts costs;
+  costs.nodes.assign(b.made->nodes.size(), {.service_s = 0, .cpu = 0});
+  costs.epoch = {-1};
+  costs.nodes[static_cast<std::size_t>(work)] = {.service_s = 0.01, .cpu = 1};
+  costs.nodes[static_cast<std::size_t>(step)] = {.service_s = 0.005, .cpu = 1};
+  // r samples a second take 0.005 r of a core for steps, and 0.01 r of what is left of two.
+  CHECK(forecast(*b.made, {4, 4, 2, 1}, costs) == doctest::Approx(2 / 0.015).epsilon(0.05));
+  CHECK(forecast(*b.made, {4, 4, 9, 1}, costs) == doctest::Approx(200).epsilon(0.05));
+}
+
 TEST_CASE("Shards of no whole number of samples make no epoch longer") {
   Builder b;
   b.graph.run.shards = 3;

@@ -193,6 +193,28 @@ TEST_CASE("Unknown types") {
         "SL0201 3:15 models.d\n");
 }
 
+TEST_CASE("A node without a type may mean one by another word, and is read as what it means") {
+  const auto both = [](const std::string& node) {
+    const std::string text =
+        with("\"n\": {" + node + R"(, "in": "l"}, "d": {"type": "dice", "in": "n"})",
+             R"("parts": {"p": {"in": "a", "out": "f", "nodes": {
+      "f": {"type": "flip", "in": "a"}}}},)"
+             "\n");
+    return faults(text) + hint(text);
+  };
+  CHECK(both(R"("tpye": "flip")") == "SL0202 5:7 nodes.n.tpye\ndid you mean \"type\"?");
+  CHECK(both(R"("prat": "p")") == "SL0202 5:7 nodes.n.prat\ndid you mean \"part\"?");
+  CHECK(both(R"("tpye": "flpi")") ==
+        "SL0202 5:7 nodes.n.tpye\nSL0203 5:15 nodes.n.type\ndid you mean \"type\"?");
+  CHECK(both(R"("size": 3)") == "SL0208 5:1 nodes.n\n`sluice inspect` lists the types");
+  const auto network = [](const std::string& key) {
+    return faults(with(R"("n": {"type": "dice", "in": "l"})",
+                       "\"models\": {\"net\": {\"" + key + "\": \"unet\"}},\n"));
+  };
+  CHECK(network("tpye") == "SL0202 1:21 models.net.tpye\n");
+  CHECK(network("prat") == "SL0208 1:13 models.net\n");  // networks are in no parts
+}
+
 TEST_CASE("Wrong parameters") {
   CHECK(faults(with(R"("n": {"type": "flip", "in": "l", "porb": 1})")) ==
         "SL0221 3:34 nodes.n.porb\n");

@@ -75,6 +75,21 @@ TEST_CASE("A member is removed with its comma, the last one with the comma in fr
   CHECK(out.find(R"("norm": { "in": "load" },   /* scales */)") != std::string::npos);
 }
 
+TEST_CASE("A member that goes takes the spaces of its line, and stays of a line that it shares") {
+  const auto without = [](const std::string& from, const std::string& pointer) {
+    GraphText text(parse(from));
+    text.remove(pointer);
+    return text.text();
+  };
+  CHECK(without("{\n  \"a\": 1,\n  \"b\": 2\n}", "/a") == "{\n\n  \"b\": 2\n}");
+  CHECK(without("{\r\n  \"a\": 1,  \r\n  \"b\": 2\r\n}", "/a") == "{\r\n\r\n  \"b\": 2\r\n}");
+  CHECK(without("{\n  \"a\": 1,  \"b\": 2\n}", "/a") == "{\n  \"b\": 2\n}");
+  CHECK(without("{\n  \"a\": 1,\n  \"b\": 2\n}", "/b") == "{\n  \"a\": 1\n}");
+  CHECK(without("{\"a\": 1, /* why */ \"b\": 2}", "/b") == "{\"a\": 1 /* why */ }");
+  CHECK(without("{\"a\" : [1, {\"b\": \"}\\\"\"}] , \"c\": 2}", "/a") == "{\"c\": 2}");
+  CHECK(without("\xEF\xBB\xBF{\"ä\": 1, \"b\": 2}", "/b") == "\xEF\xBB\xBF{\"ä\": 1}");
+}
+
 TEST_CASE("A comment in front of a last member that goes does not swallow the brace") {
   const auto document = parse("{\"a\": 1, // why\n \"b\": 2 }");
   GraphText text(document);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "engine/plan/plan.h"
+#include "tests/engine/toy.h"
 #include "toy_graph.h"
 
 using namespace sluice;
@@ -18,7 +19,7 @@ const std::string loaded_cases =
 
 // Code and path of each diagnostic, a line each; `top`: what stands in front of "nodes".
 std::string refused(const std::string& nodes, const std::string& top = "",
-                    bool with_message = false) {
+                    bool with_message = false, const PlanOptions& options = {}) {
   Json models = Json::object();
   for (const char* name : {"net", "other"})
     if (nodes.find("\"net\": \"" + std::string(name)) != nodes.npos)
@@ -26,7 +27,7 @@ std::string refused(const std::string& nodes, const std::string& top = "",
   auto read =
       toys::load("{" + top + "\"models\": " + models.dump() + ", \"nodes\": {" + nodes + "}}");
   REQUIRE_MESSAGE(read.graph, toys::faults(read.diagnostics));
-  const auto plan = make_plan(*read.graph, {}, read.diagnostics);
+  const auto plan = make_plan(*read.graph, options, read.diagnostics);
   CHECK(plan.has_value() == read.diagnostics.ok());
   std::string all;
   for (const Diagnostic& d : read.diagnostics.all())
@@ -124,4 +125,50 @@ TEST_CASE("a run stops by a metric that is there, and divides a batch that is la
   CHECK(shards(R"("shards": 2, "step_threads": 1)").empty());
   CHECK(shards(R"("shards": 2)") == "SL0451 run.shards\n");
   CHECK(shards(R"("shards": 3, "step_threads": 1)") == "SL0450 nodes.b.size\n");
+}
+
+TEST_CASE("several processes train networks one behind the other, and metrics of the first alone") {
+  const std::string nodes = train + R"("fwd2": {"type": "model", "in": "b", "net": "other"},
+      "step2": {"type": "adam", "in": "fwd2", "net": "other"})";
+  const std::string run = R"("run": {"shards": 2, "step_threads": 1}, )";
+  const auto on = [](int processes) {
+    PlanOptions options;
+    options.processes = processes;
+    return options;
+  };
+  CHECK(refused(nodes, run).empty());
+  for (const int processes : {2, 3})
+    CHECK(refused(nodes, run, true, on(processes)) ==
+          "SL0450 nodes.fwd2: run.shards is 2, but \"fwd\" and \"fwd2\" begin training side by "
+          "side\n");
+  const std::string measured = train + R"("k": {"type": "dice", "in": "fwd"})";
+  CHECK(refused(measured).empty());
+  CHECK(refused(measured, run) == "SL0453 nodes.k.type\n");
+}
+
+TEST_CASE("a node that nothing reads may be meant for one that reads beside it") {
+  auto read = toys::load("{\"nodes\": {" + loaded_cases +
+                         R"("f": {"type": "flip", "in": "l"}, "k": {"type": "save", "in": "l"}}})");
+  REQUIRE(read.graph);
+  make_plan(*read.graph, {}, read.diagnostics);
+  REQUIRE(read.diagnostics.all().size() == 1);
+  CHECK(read.diagnostics.all()[0].path == "nodes.f");
+  CHECK(read.diagnostics.all()[0].hint == "should \"k\" read it instead of \"l\"?");
+}
+
+TEST_CASE("a metric that a node waits for must be known between two turns") {
+  const auto refusal = [](const std::string& metric) {
+    toy::Builder b;
+    const int fwd = b.add("fwd", toy::reader_spec(), toy::forward, {{b.source("s", 3), 0}});
+    b.add("step", toy::updater_spec().param("metric", &toy::P::net, "").watches("metric"),
+          toy::forward, {{fwd, 0}}, {{"metric", metric}});
+    b.plan();
+    std::string all;
+    for (const Diagnostic& d : b.diagnostics.all()) all += d.code + " " + d.path + "\n";
+    return all;
+  };
+  CHECK(refusal("step.loss").empty());
+  CHECK(refusal("").empty());
+  CHECK(refusal("fwd.loss") == "SL0440 nodes.step.metric\n");
+  CHECK(refusal("loss") == "SL0440 nodes.step.metric\n");
 }

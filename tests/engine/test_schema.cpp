@@ -182,3 +182,83 @@ TEST_CASE("Every reference of the schema leads to a definition") {
   walk(schema);
   CHECK(found > 50);
 }
+
+TEST_CASE("A catalogue read back from its JSON makes the same schema, and is the same JSON") {
+  const Catalogue all = every_kind();
+  const Catalogue again = Catalogue::from_json(all.to_json());
+  CHECK(again.to_json() == all.to_json());
+  CHECK(graph_schema(again) == graph_schema(all));
+  Catalogue twice;
+  twice.add(Spec("one", ""));
+  CHECK_THROWS_WITH(twice.add(Spec("one", "")), "type registered twice: one");
+  CHECK(twice.find("one"));
+  CHECK_FALSE(twice.find("on"));
+  CHECK_FALSE(twice.find("two"));
+}
+
+TEST_CASE("A type in a catalogue's JSON has each trait that it was declared with") {
+  const Spec spec = Spec::from_json(Spec("all", "Has all.")
+                                        .in("a", "An input.")
+                                        .in_optional("b")
+                                        .out("c", "An output.")
+                                        .lane(LaneKind::io)
+                                        .limit(3)
+                                        .random()
+                                        .rearranging()
+                                        .fuses(Fuses::resamples)
+                                        .ordered()
+                                        .merges()
+                                        .gate("count")
+                                        .chooses()
+                                        .param("net", &P::net, "A network.")
+                                        .reads("net")
+                                        .follows("text")
+                                        .watches("word")
+                                        .writes({"text"})
+                                        .differentiable()
+                                        .reports({"mean", "of_*"})
+                                        .takes("@names", Form::batch, 2, 3)
+                                        .gives("pred", Form::image)
+                                        .like("label")
+                                        .channels("@count")
+                                        .dtype("float32")
+                                        .when("on", true)
+                                        .exclusive("a", "b")
+                                        .length_of("sizes", 1)
+                                        .to_json());
+  CHECK(spec.name == "all");
+  CHECK(spec.doc == "Has all.");
+  REQUIRE(spec.ins.size() == 2);
+  CHECK((spec.ins[0].name == "a" && spec.ins[0].doc == "An input." && !spec.ins[0].optional));
+  CHECK((spec.ins[1].name == "b" && spec.ins[1].optional));
+  CHECK((spec.outs.at(0).name == "c" && spec.outs[0].doc == "An output."));
+  CHECK(spec.lane_kind == LaneKind::io);
+  CHECK(spec.concurrency == 1);  // it is ordered
+  CHECK(spec.is_random);
+  CHECK(spec.rearranges);
+  CHECK(spec.fusing == Fuses::resamples);
+  CHECK(spec.is_ordered);
+  CHECK(spec.merging);
+  CHECK(spec.is_gate);
+  CHECK(spec.credits_param == "count");
+  CHECK(spec.chooses_items);
+  CHECK(spec.access == Access::read);
+  CHECK(spec.network_params == std::vector<std::string>{"net"});
+  CHECK(spec.follows_param == "text");
+  CHECK(spec.metric_param == "word");
+  CHECK(spec.file_params == std::vector<std::string>{"text"});
+  CHECK(spec.is_differentiable);
+  CHECK(spec.metrics == std::vector<std::string>{"mean", "of_*"});
+  REQUIRE(spec.rules.size() == 2);
+  CHECK(spec.rules[0].act == FieldRule::Act::takes);
+  CHECK((spec.rules[0].fields == "@names" && spec.rules[0].form == Form::batch));
+  CHECK((spec.rules[0].least == 2 && spec.rules[0].most == 3));
+  CHECK(spec.rules[1].act == FieldRule::Act::gives);
+  CHECK((spec.rules[1].like == "label" && spec.rules[1].channels == "@count"));
+  CHECK((spec.rules[1].dtype == "float32" && spec.rules[1].when == "on"));
+  CHECK(spec.rules[1].value == true);
+  REQUIRE(spec.param_rules.size() == 2);
+  CHECK(spec.param_rules[0].kind == ParamRule::Kind::exclusive);
+  CHECK((spec.param_rules[0].a == "a" && spec.param_rules[0].b == "b"));
+  CHECK(spec.param_rules[1].shift == 1);
+}

@@ -453,12 +453,18 @@ TEST_CASE("a full ring drops what is new and counts it, and what is kept is in o
   }
   struct Seen final : EventRings::Sink {
     std::vector<std::uint64_t> indices;
-    void thread(std::size_t, const std::string&, int) override {}
+    int threads = 0;
+    void thread(std::size_t, const std::string&, int) override { ++threads; }
     void event(std::size_t, const Event& e) override { indices.push_back(e.index); }
     void named(const EventRings::Named&) override {}
   } seen;
   rings.drain(seen);
   CHECK(seen.indices == std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(rings.lost() == 12);
+  rings.record(Event{});  // there is room again
+  rings.drain(seen);
+  CHECK(seen.indices.size() == 9);
+  CHECK(seen.threads == 1);  // a thread is told once
   CHECK(rings.lost() == 12);
 }
 

@@ -94,6 +94,13 @@ TEST_CASE("Compute threads are not promised beyond the machine's cores") {
   CHECK(c.verdict().change == "free:norm");
 }
 
+TEST_CASE("One more thread is proposed where the next limit is as tight") {
+  Case c(training);
+  c.busy("load", 2);
+  c.busy("norm", 2);
+  CHECK(c.verdict().change == "threads=3");
+}
+
 TEST_CASE("As many threads are proposed as the next limit allows, and at most twice as many") {
   Case c(training, {2, 2, 100});
   c.busy("load", 1.0);
