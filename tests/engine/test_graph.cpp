@@ -288,6 +288,12 @@ TEST_CASE("What a variable brings is wrong where it stands, unlike what the plac
   CHECK(all[0].notes == std::vector<std::string>{"the value comes from vars.p at g.json:1:16"});
   CHECK_FALSE(all[1].indirect);
   CHECK(all[1].notes.empty());
+  const auto member = load(with(R"("n": {"type": "dice", "in": "l"})",
+                                R"("vars": {"m": 3, "x": "a"},
+    "run": {"stop": {"metric": "@m", "at_least": 1}},)"));
+  REQUIRE(member.diagnostics.all().size() >= 1);
+  CHECK(member.diagnostics.all()[0].path == "run.stop.metric");
+  CHECK(member.diagnostics.all()[0].indirect);
 }
 
 TEST_CASE("Wrong parts") {
@@ -414,6 +420,11 @@ TEST_CASE("What a part says of itself has the right types") {
   CHECK(said(R"("in": "a", "params": {"type": 3}, )" + nodes) ==
         "SL0204 1:40 parts.p.params.type\n");
   CHECK(said(R"("in": "a")") == "SL0219 1:12 parts.p\n");
+  // Where an input's name cannot be read, it may be the one that a node reads.
+  const std::string other = R"("nodes": {"f": {"type": "flip", "in": "b"}})";
+  CHECK(said(R"("in": ["a", 2], )" + other) == "SL0217 1:30 parts.p.in.1\n");
+  CHECK(said(R"("in": {"a": 1}, )" + other) == "SL0217 1:24 parts.p.in\n");
+  CHECK(said(R"("in": "a", )" + other).starts_with("SL0301 "));
 }
 
 // An answer for each of the 32,768 nodes would take a minute.

@@ -80,6 +80,7 @@ TEST_CASE("an instant is a slice where it has a node's name, and takes no time")
   Packets p;
   p.event(5, happens, 7, 3);
   p.event(6, happens, 7);
+  p.event(7, EventType{}, 7, 2);  // of no kind that is known
   const TraceData data = p.read();
   REQUIRE(data.slices.size() == 1);
   CHECK(data.slices[0].is_instant);
