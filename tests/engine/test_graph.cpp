@@ -424,6 +424,7 @@ TEST_CASE("What a part says of itself has the right types") {
   const std::string other = R"("nodes": {"f": {"type": "flip", "in": "b"}})";
   CHECK(said(R"("in": ["a", 2], )" + other) == "SL0217 1:30 parts.p.in.1\n");
   CHECK(said(R"("in": {"a": 1}, )" + other) == "SL0217 1:24 parts.p.in\n");
+  CHECK(said(R"("in": ["a", "b/c"], )" + other) == "SL0204 1:30 parts.p.in\n");
   CHECK(said(R"("in": "a", )" + other).starts_with("SL0301 "));
 }
 

@@ -32,7 +32,8 @@ struct Packets : TemporaryFolder {
   void event(std::uint64_t time, EventType type, std::uint64_t track, std::uint64_t name = 0,
              const std::string& in = "") {
     Writer e, packet;
-    e.number(9, type).number(11, track);
+    if (type) e.number(9, type);
+    e.number(11, track);
     if (name) e.number(10, name);
     if (!in.empty()) e.message(4, Writer().number(1, 2).bytes(6, in));
     packet.number(8, time).message(11, e);
@@ -80,7 +81,7 @@ TEST_CASE("an instant is a slice where it has a node's name, and takes no time")
   Packets p;
   p.event(5, happens, 7, 3);
   p.event(6, happens, 7);
-  p.event(7, EventType{}, 7, 2);  // of no kind that is known
+  p.event(7, EventType{}, 7, 2);  // that does not say what it is
   const TraceData data = p.read();
   REQUIRE(data.slices.size() == 1);
   CHECK(data.slices[0].is_instant);
