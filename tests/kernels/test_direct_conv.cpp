@@ -326,11 +326,14 @@ TEST_CASE("direct convolutions of groups, of which some have no weights, equal L
   }
 }
 
-TEST_CASE("single positions are products of matrices wherever float32 or tiles are, else a few") {
+TEST_CASE(
+    "single positions are products of matrices in float32, of many weights with tiles, else a "
+    "few") {
   const ConvSpec one = spec(false, 64, 64, {1, 1, 1}, {1, 1, 1}),
                  wide = spec(false, 512, 512, {1, 1, 1}, {1, 1, 1}),
                  patches = spec(false, 1, 768, {16, 16, 16}, {16, 16, 16});
-  CHECK(matmul_conv_pays(one, at::kBFloat16, Products::tiles, 1 << 24));
+  CHECK(matmul_conv_pays(wide, at::kBFloat16, Products::tiles, 1 << 24));
+  CHECK_FALSE(matmul_conv_pays(one, at::kBFloat16, Products::tiles, 1 << 24));
   CHECK(matmul_conv_pays(patches, at::kBFloat16, Products::tiles, 1024));
   CHECK((matmul_conv_type(at::kBFloat16, Products::tiles, 1024) == at::kBFloat16));
   CHECK((matmul_conv_type(at::kBFloat16, Products::pairs, 1024) == at::kFloat));
