@@ -2,7 +2,7 @@
 //
 // Patches are taken row by row from `offset` on, a stride of round(size * (1 - overlap)) apart
 // (half to even). Without padding only whole patches are; with it those that begin inside of the
-// image.
+// image. A whole axis has one patch, from `offset` to the image's end.
 #pragma once
 
 #include <ATen/Functions.h>
@@ -32,7 +32,8 @@ Spec& add_grid_patch_params(Spec& s, const std::vector<std::string>& orders) {
   return s.in("sample")
       .out("sample", "[patches, C, patch_size]")
       .param("keys", &Params::keys, "Images [C, X, Y(, Z)].")
-      .param("patch_size", &Params::patch_size, "One extent an axis; 0: the whole axis.")
+      .param("patch_size", &Params::patch_size,
+             "One extent an axis; 0: the whole axis, from the offset on.")
       .required()
       .at_least(0)
       .length(2, 3)
@@ -84,11 +85,17 @@ GridPatches grid_patches(const at::Tensor& image, const std::string& key, const 
   Shape3 first{}, end{1, 1, 1}, step{1, 1, 1};
   for (std::size_t d = 0; d < axes; ++d) {
     const bool whole = p.patch_size[d] == 0;
-    box.size[d] = whole
-                      ? shape[d]
-                      : std::min(p.patch_size[d], p.pad_mode.empty() ? shape[d] : p.patch_size[d]);
     first[d] = offset[d];
+    box.size[d] = whole                ? shape[d] - offset[d]
+                  : p.pad_mode.empty() ? std::min(p.patch_size[d], shape[d])
+                                       : p.patch_size[d];
     end[d] = p.pad_mode.empty() || whole ? shape[d] - box.size[d] + 1 : shape[d];
+    if (box.size[d] < 1 || first[d] >= end[d])
+      throw DataError("\"" + key + "\" " + list_text(image.sizes()) + " has no patch: axis " +
+                      std::to_string(d) + " has an extent of " + std::to_string(shape[d]) +
+                      ", and the first patch" +
+                      (whole ? "" : ", of " + std::to_string(box.size[d]) + ",") +
+                      " begins at offset " + std::to_string(offset[d]));
     step[d] = std::llrint(static_cast<double>(box.size[d]) * (1 - (whole ? 0 : overlap[d])));
     if (step[d] < 1)
       throw DataError("overlap leaves no step between patches of " + std::to_string(box.size[d]));

@@ -39,12 +39,10 @@ struct RandGridPatch final : Node {
           if (p.max_offset)
             require_one_an_axis(p.max_offset->size(), "max_offset", image.dim() - 1);
           for (std::size_t d = drawn.size(); d < p.patch_size.size(); ++d) {
-            const std::int64_t n = image.size(static_cast<std::int64_t>(d) + 1),
-                               size = p.patch_size[d];
+            const std::int64_t n = image.size(static_cast<std::int64_t>(d) + 1);
             const std::int64_t low = p.min_offset ? per_key(*p.min_offset, d) : 0,
                                high = p.max_offset ? per_key(*p.max_offset, d)
-                                      : size > 0   ? n % size
-                                                   : 0;
+                                                   : rest(n, p.patch_size[d]);
             if (high < low)
               throw DataError("min_offset " + std::to_string(low) + " is above max_offset " +
                               std::to_string(high));
@@ -63,6 +61,15 @@ struct RandGridPatch final : Node {
           return order;
         });
     f.emit(std::move(out));
+  }
+
+ private:
+  // What a whole number of patches leaves of an axis of n voxels. Of one that is shorter than a
+  // patch: with padding all but the last voxel, at which a patch may begin; else nothing.
+  std::int64_t rest(std::int64_t n, std::int64_t size) const {
+    if (size == 0) return 0;
+    if (size > n) return p.pad_mode.empty() ? 0 : n - 1;
+    return n % size;
   }
 };
 

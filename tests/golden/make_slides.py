@@ -85,6 +85,7 @@ for params in ({"patch_size": [4, 5]}, {"patch_size": [4, 5], "offset": [1, 2], 
                {"patch_size": [4, 0], "num_patches": 2, "sort_fn": "max"},
                {"patch_size": [4, 5], "num_patches": 3, "sort_fn": "min"},
                {"patch_size": [4, 5], "num_patches": 9}, {"patch_size": [3, 3], "threshold": 0.0, "num_patches": 5},
+               {"patch_size": [0, 5], "offset": [3, 0], "pad_mode": "constant"},
                {"patch_size": [4, 5], "pad_mode": "constant"}, {"patch_size": [5, 5], "pad_mode": "edge"}):
     made = GridPatch(**params)(image)
     out["grid_patch"].append({"params": params, "shape": list(made.shape), "values": numbers(made),

@@ -177,6 +177,36 @@ TEST_CASE("grid_patch takes MONAI's patches, and rand_grid_patch those of a draw
                  "patch_size has 3 axes"));
 }
 
+TEST_CASE("a whole axis of a grid of patches begins at its offset, and a grid has a patch") {
+  const at::Tensor image = at::arange(1, 55, at::kFloat).view({1, 6, 9});
+  const auto patches = [&](const char* type, const Json& params, std::uint64_t i = 0) {
+    return drive(type, params, {sample_of("image", image)}, at_index(i))[0].tensor("image");
+  };
+  for (const char* pad : {"", "constant"}) {
+    const at::Tensor got = patches(
+        "grid_patch",
+        {{"patch_size", {0, 3}}, {"offset", {1, 0}}, {"num_patches", 3}, {"pad_mode", pad}});
+    CHECK(got.sizes() == at::IntArrayRef({3, 1, 5, 3}));
+    CHECK(got.sum().item<double>() == 1440);
+    // Of an image that is shorter than a patch there is one, wherever it begins.
+    for (std::uint64_t i = 0; i < 20; ++i)
+      CHECK(patches("rand_grid_patch", {{"patch_size", {8, 3}}, {"pad_mode", pad}}, i).size(0) > 0);
+  }
+  const at::Tensor drawn = patches(
+      "rand_grid_patch", {{"patch_size", {0, 3}}, {"min_offset", {2, 0}}, {"max_offset", {2, 0}}});
+  CHECK(drawn.sizes() == at::IntArrayRef({3, 1, 4, 3}));
+  CHECK(at::equal(drawn[0][0], image[0].slice(0, 2).slice(1, 0, 3)));
+  const auto why = [&](const Json& params) {
+    return message_of([&] { patches("grid_patch", params); });
+  };
+  CHECK(why({{"patch_size", {0, 3}}, {"offset", {6, 0}}}) ==
+        "\"image\" [1, 6, 9] has no patch: axis 0 has an extent of 6, and the first patch begins "
+        "at offset 6");
+  CHECK(why({{"patch_size", {2, 3}}, {"offset", {0, 7}}}) ==
+        "\"image\" [1, 6, 9] has no patch: axis 1 has an extent of 9, and the first patch, of 3, "
+        "begins at offset 7");
+}
+
 TEST_CASE("prob_nms has MONAI's detections") {
   const at::Tensor map = probability().unsqueeze(0);
   for (const Json& c : golden("slides.json")["prob_nms"]) {
