@@ -1,4 +1,5 @@
 // focal_loss: MONAI's FocalLoss (Lin et al. 2017).
+#include "nodes/loss/focal_alpha.h"
 #include "nodes/loss/term_loss.h"
 
 namespace sluice {
@@ -6,7 +7,7 @@ namespace {
 
 struct FocalLossParams : TermLossParams {
   double gamma = 2;
-  std::optional<std::vector<double>> alpha;
+  std::optional<FocalAlpha> alpha;
   bool use_softmax = false;
 };
 
@@ -22,12 +23,21 @@ struct FocalLoss final : TermLoss<FocalLossParams> {
     return s.param("gamma", &Params::gamma, "How much less a voxel counts that is right already.")
         .at_least(0)
         .param("alpha", &Params::alpha,
-               "Weight of the foreground, with 1 - alpha for the background; several: of each "
-               "class that counts (without use_softmax only where the truth is 1).")
+               "A number, 0 to 1: weight of the foreground, with 1 - alpha for the background. A "
+               "list, of one entry too: weight of each class that counts (without use_softmax only "
+               "where the truth is 1).")
         .param("use_softmax", &Params::use_softmax,
                "Of the softmax over classes; else each class's sigmoid by itself.");
   }
-  bool weighted_too() const override { return p.alpha && p.alpha->size() > 1; }
+  void open(const OpenContext& context) override {
+    TermLoss::open(context);
+    if (p.alpha && !p.alpha->by_class && !(p.alpha->value() >= 0 && p.alpha->value() <= 1))
+      throw Error(Exit::usage,
+                  "alpha is a number from 0 to 1, or a list of a weight for each "
+                  "class, found " +
+                      Json(p.alpha->value()).dump());
+  }
+  bool weighted_too() const override { return p.alpha && (p.alpha->by_class || p.use_softmax); }
   at::Tensor of(const Target& t) const override {
     const at::Tensor x = t.counted_logits();
     const at::Tensor& y = t.truth();
@@ -44,19 +54,21 @@ struct FocalLoss final : TermLoss<FocalLossParams> {
 
  private:
   at::Tensor balanced(const at::Tensor& loss, const at::Tensor& y) const {
-    const std::vector<double>& a = *p.alpha;
+    if (p.alpha->by_class) return by_class(loss, y, p.alpha->values);
+    const double a = p.alpha->value();
+    if (!p.use_softmax) return loss * (y * a + (1 - y) * (1 - a));
+    if (!p.target.include_background) return loss;  // MONAI: it has no meaning without it
+    std::vector<double> weights(static_cast<std::size_t>(y.size(1)), a);
+    weights[0] = 1 - a;
+    return by_class(loss, y, weights);
+  }
+  at::Tensor by_class(const at::Tensor& loss, const at::Tensor& y,
+                      const std::vector<double>& weights) const {
     const std::int64_t classes = y.size(1);
-    if (a.size() == 1 && !p.use_softmax) return loss * (y * a[0] + (1 - y) * (1 - a[0]));
-    std::vector<double> by_class = a;
-    if (a.size() == 1) {  // MONAI: it has no meaning without the background
-      if (!p.target.include_background) return loss;
-      by_class.assign(static_cast<std::size_t>(classes), a[0]);
-      by_class[0] = 1 - a[0];
-    }
-    if (std::ssize(by_class) != classes)
-      throw Error(Exit::usage, "alpha has " + std::to_string(by_class.size()) + " values for " +
+    if (std::ssize(weights) != classes)
+      throw Error(Exit::usage, "alpha has " + std::to_string(weights.size()) + " values for " +
                                    std::to_string(classes) + " classes");
-    const at::Tensor w = channel_weights(by_class, loss);
+    const at::Tensor w = channel_weights(weights, loss);
     return loss * (p.use_softmax ? w : at::where(y.eq(1), w, at::ones_like(w)));
   }
 };

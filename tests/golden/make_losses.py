@@ -153,6 +153,9 @@ for params in (dict(), dict(reduction="sum"), dict(alpha=0.25), dict(alpha=[0.2,
     for use_softmax in (False, True):
         add("focal_loss", L.FocalLoss, "b", to_onehot_y=True, use_softmax=use_softmax, **params)
 add("focal_loss", L.FocalLoss, "one")
+for alpha in (0.25, [0.25], [1.5]):  # of the foreground, of the one class
+    add("focal_loss", L.FocalLoss, "one", alpha=alpha)
+    add("focal_loss", L.FocalLoss, "a", to_onehot_y=True, include_background=False, alpha=alpha)
 for name, make in (("hausdorff_dt_loss", L.HausdorffDTLoss), ("log_hausdorff_dt_loss", L.LogHausdorffDTLoss),
                    ("boundary_loss", L.BoundaryLoss), ("mcc_loss", L.MCCLoss)):
     for params in (dict(), dict(reduction="sum"), dict(batch=True), dict(include_background=name[0] in "hl")):

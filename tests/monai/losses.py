@@ -100,12 +100,10 @@ def focal(r, g):
                   reduction=reduction(r))
     if c > 1:
         params |= dict(to_onehot_y=True, use_softmax=r.random() < 0.5)
-    if r.random() < 0.4 and params["include_background"]:
-        params["alpha"] = round(r.random(), 2)
-    ours = dict(params)
-    if "alpha" in ours:
-        ours["alpha"] = [ours["alpha"]]
-    return L.FocalLoss(**params), ours, noise(g, (n, c, *size)), label
+    if r.random() < 0.4:
+        by_class = c if params["include_background"] else c - 1
+        params["alpha"] = r.choice([round(r.random(), 2), [round(r.uniform(0, 2), 2) for _ in range(by_class)]])
+    return L.FocalLoss(**params), dict(params), noise(g, (n, c, *size)), label
 
 
 def pairs(make_loss, scale=2.0, least=1, low=5, high=9, extra=lambda r, axes: {}, positive=False,

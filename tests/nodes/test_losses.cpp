@@ -295,6 +295,8 @@ TEST_CASE("a device may record a loss unless the host takes part or gives weight
   CHECK(recorded("focal_loss", {{"alpha", 0.3}}));
   CHECK(recorded("mse_loss", {}));
   CHECK_FALSE(recorded("focal_loss", {{"alpha", {0.3, 0.4}}}));
+  CHECK_FALSE(recorded("focal_loss", {{"alpha", Json::array({0.3})}}));
+  CHECK_FALSE(recorded("focal_loss", {{"alpha", 0.3}, {"use_softmax", true}}));
   CHECK_FALSE(recorded("hausdorff_dt_loss", {}));
   CHECK_FALSE(recorded("log_hausdorff_dt_loss", {}));
   CHECK_FALSE(recorded("boundary_loss", {}));
@@ -330,6 +332,12 @@ TEST_CASE("losses say what does not fit") {
         "pos_weight has 3 values for the output [2, 2, 5, 4, 6]");
   CHECK(said("focal_loss", {{"to_onehot_y", true}, {"alpha", {1, 2, 3}}}, a) ==
         "alpha has 3 values for 2 classes");
+  CHECK(said("focal_loss", {{"to_onehot_y", true}, {"alpha", Json::array({0.25})}}, a) ==
+        "alpha has 1 values for 2 classes");
+  for (const double alpha : {-0.5, 1.5})
+    CHECK(said("focal_loss", {{"alpha", alpha}}, inputs("one")) ==
+          "alpha is a number from 0 to 1, or a list of a weight for each class, found " +
+              Json(alpha).dump());
   CHECK(said("generalized_wasserstein_dice_loss", {{"dist_matrix", {{0}}}}, a) ==
         "dist_matrix has 1 rows for 2 classes");
   CHECK(said("asymmetric_unified_focal_loss", {{"to_onehot_y", true}}, inputs("b")) ==
