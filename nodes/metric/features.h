@@ -3,6 +3,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "nodes/fields.h"
 #include "nodes/metric/metric.h"
 
@@ -16,35 +19,63 @@ inline Spec feature_spec(std::string name, std::string does) {
   return s;
 }
 
-// A row has a sample's features of both.
+// A row has a sample's features of both sets, NaN for the one that has no more samples.
 class FeatureMetric : public RowMetric {
  public:
   using Params = MetricParams;
   Params p;
 
  protected:
+  // Whether the sets have the same number of samples.
+  virtual bool same_number() const = 0;
   virtual double value(const at::Tensor& pred, const at::Tensor& truth) const = 0;  // float64
   const MetricParams& common() const final { return p; }
 
  private:
   void add(const Sample& sample) final {
     const at::Tensor &pred = sample.tensor(p.keys[0]), &truth = sample.tensor(p.keys[1]);
-    if (pred.sizes() != truth.sizes() || pred.dim() < 2)
+    if (pred.dim() < 2 || truth.dim() < 2 || pred.sizes().slice(1) != truth.sizes().slice(1))
       throw DataError("\"" + p.keys[0] + "\" " + list_text(pred.sizes()) + " and \"" + p.keys[1] +
                       "\" " + list_text(truth.sizes()) + " are not [N, features] both");
-    const auto host = [](const at::Tensor& t) {
-      return t.detach().to(at::kCPU, at::kDouble).flatten(1);
-    };
-    const at::Tensor rows = at::cat({host(pred), host(truth)}, 1).contiguous();
-    const double* from = rows.const_data_ptr<double>();
-    for (std::int64_t n = 0; n < rows.size(0); ++n, from += rows.size(1))
-      append({from, from + rows.size(1)}, 0, 0, sample.name);
+    if (same_number() && pred.size(0) != truth.size(0))
+      throw DataError("\"" + p.keys[0] + "\" and \"" + p.keys[1] +
+                      "\" have different numbers of samples, " + std::to_string(pred.size(0)) +
+                      " and " + std::to_string(truth.size(0)));
+    const at::Tensor sets[] = {features(sample, 0), features(sample, 1)};
+    const std::int64_t width = sets[0].size(1);
+    for (std::int64_t n = 0; n < std::max(pred.size(0), truth.size(0)); ++n) {
+      std::vector<double> row(static_cast<std::size_t>(2 * width), NAN);
+      for (int k = 0; k < 2; ++k)
+        if (n < sets[k].size(0))
+          std::copy_n(sets[k].const_data_ptr<double>() + n * width, width, row.begin() + k * width);
+      append(row, 0, 0, sample.name);
+    }
+  }
+  at::Tensor features(const Sample& sample, std::size_t set) const {
+    const at::Tensor t = sample.tensor(p.keys[set]).detach().to(at::kCPU, at::kDouble).flatten(1);
+    if (!t.isfinite().all().item<bool>())
+      throw DataError("\"" + p.keys[set] + "\" has features that are NaN or infinite");
+    return t.contiguous();
   }
   void report(Flush& end) const final {
-    if (count() < 2) return end.metric("mean", NAN);
-    at::Tensor all = at::empty({count(), width()}, at::kDouble);
-    std::copy(row(0), row(0) + count() * width(), all.mutable_data_ptr<double>());
-    end.metric("mean", value(all.slice(1, 0, width() / 2), all.slice(1, width() / 2)));
+    if (count() == 0) return end.metric("mean", NAN);
+    const at::Tensor pred = epoch(0), truth = epoch(1);
+    end.metric("mean", value(pred, truth));
+  }
+  // All features of a set, [N, features].
+  at::Tensor epoch(std::size_t set) const {
+    const std::int64_t each = width() / 2;
+    std::vector<double> all;
+    for (std::int64_t n = 0; n < count(); ++n) {
+      const double* from = row(n) + static_cast<std::int64_t>(set) * each;
+      if (!std::isnan(*from)) all.insert(all.end(), from, from + each);
+    }
+    const std::int64_t samples = std::ssize(all) / each;
+    if (samples < 2)
+      throw DataError("\"" + p.keys[set] + "\" has " + std::to_string(samples) +
+                      (samples == 1 ? " sample" : " samples") +
+                      " in the epoch; needed are 2 at least");
+    return at::tensor(all, at::kDouble).view({samples, each});
   }
 };
 

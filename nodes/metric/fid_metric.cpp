@@ -8,9 +8,10 @@ struct FidMetric final : FeatureMetric {
   static Spec spec() {
     return feature_spec(
         "fid_metric",
-        "Frechet distance of the normal distributions of two sets of features over an epoch. "
-        "Metrics: mean.");
+        "Frechet distance of the normal distributions of two sets of features over an epoch, of "
+        "2 samples at least each. Metrics: mean.");
   }
+  bool same_number() const override { return false; }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
     const at::Tensor a = covariance(pred), b = covariance(truth);
     const at::Tensor far = (pred.mean(0) - truth.mean(0)).square().sum();

@@ -8,9 +8,10 @@ struct MmdMetric final : FeatureMetric {
   static Spec spec() {
     return feature_spec(
         "mmd_metric",
-        "Maximum mean discrepancy of two sets of images or of their features over an epoch. "
-        "Metrics: mean.");
+        "Maximum mean discrepancy of two sets of images or of their features over an epoch, of as "
+        "many samples each, 2 at least. Metrics: mean.");
   }
+  bool same_number() const override { return true; }
   double value(const at::Tensor& pred, const at::Tensor& truth) const override {
     const auto n = static_cast<double>(pred.size(0));
     const auto among = [&](const at::Tensor& x) {  // the mean product of two different rows

@@ -220,6 +220,7 @@ for name in ("pq", "sq", "rq"):
 FEATURES = sines([7, 3], 1), sines([7, 3], 4)
 put_case("mmd_metric", "features", {}, {"mean": value(M.MMDMetric()(FEATURES[1].double(), FEATURES[0].double()))})
 put_case("fid_metric", "features", {}, {"mean": value(M.FIDMetric()(*FEATURES))}, 1e-6)
+put_case("fid_metric", "fewer", {}, {"mean": value(M.FIDMetric()(FEATURES[0], FEATURES[1][:5]))}, 1e-6)
 for params in (dict(), dict(scalar_reduction="mean", include_background=False)):
     put_case("variance_metric", "images", params,
              {"mean": value(M.VarianceMetric(**params)(sines([3, 2, 5, 4, 3], 1)))})

@@ -75,6 +75,7 @@ Pair inputs(const std::string& data) {
     return {at::stack({of(1), of(0), of(2)}), at::stack({of(0), of(0), of(0)})};
   }
   if (data == "features") return {sines({7, 3}, 1), sines({7, 3}, 4)};
+  if (data == "fewer") return {sines({7, 3}, 1), sines({7, 3}, 4).slice(0, 0, 5)};
   if (data == "chances")
     return {sines({3, 2, 5, 4, 3}, 1, 0.5) + 0.5, sines({3, 2, 5, 4, 3}, 3).gt(0).to(at::kFloat)};
   if (data == "numbers") return {sines({5, 2}, 1), sines({5, 2}, 3)};
@@ -312,6 +313,30 @@ TEST_CASE("scores that are NaN have no order and are refused") {
   for (const char* key : {"pred_label", "label"})
     detected.set(key, Field(at::zeros({4}, at::kLong), points.at("pred").meta));
   with("coco_metric", {{"num_classes", 1}, {"score_key", "pred"}}, detected);
+}
+
+TEST_CASE("metrics of features say what a set lacks") {
+  const auto said = [](const char* type, const at::Tensor& pred, const at::Tensor& label) {
+    return message_of([&] {
+      Driver node(type);
+      node.fire({pair_of({pred, label}, 0, 9)});
+      node.flush();
+    });
+  };
+  const at::Tensor one = sines({1, 3}, 1), four = sines({4, 3}, 1), six = sines({6, 3}, 4);
+  CHECK(said("mmd_metric", four, six) ==
+        "\"pred\" and \"label\" have different numbers of samples, 4 and 6");
+  for (const char* type : {"mmd_metric", "fid_metric"}) {
+    CAPTURE(type);
+    CHECK(said(type, one, one) == "\"pred\" has 1 sample in the epoch; needed are 2 at least");
+    CHECK(said(type, four, sines({4, 2}, 1)) ==
+          "\"pred\" [4, 3] and \"label\" [4, 2] are not [N, features] both");
+    CHECK(said(type, four, at::full({4, 3}, NAN)) ==
+          "\"label\" has features that are NaN or infinite");
+    CHECK(std::isnan(Driver(type).flush().at(0).second));  // an epoch of no sample
+  }
+  CHECK(said("fid_metric", four, six.slice(0, 0, 0)) ==
+        "\"label\" has 0 samples in the epoch; needed are 2 at least");
 }
 
 TEST_CASE("froc of very many points is no work of their square") {
