@@ -10,6 +10,7 @@ struct PanopticParams : CaseParams {
   std::int64_t num_classes = 1;
   std::string metric_name = "pq";
   double match_iou_threshold = 0.5, smooth_numerator = 1e-6;
+  PanopticParams() { reduction = "mean_batch"; }
 };
 
 struct PanopticQuality final : CaseMetric<PanopticParams> {

@@ -339,6 +339,16 @@ TEST_CASE("metrics of features say what a set lacks") {
         "\"label\" has 0 samples in the epoch; needed are 2 at least");
 }
 
+TEST_CASE("panoptic_quality_metric is by class where nothing else is asked for, as MONAI's") {
+  const Pair in = inputs("panoptic");
+  Driver node("panoptic_quality_metric", {{"num_classes", 2}, {"spatial_dims", 2}});
+  node.fire({pair_of(in, 0, 3)});
+  const auto got = node.flush();
+  REQUIRE(got.size() == 2);
+  CHECK(got[0].first == "class_1");
+  CHECK(got[1].first == "class_2");
+}
+
 TEST_CASE("froc of very many points is no work of their square") {
   constexpr std::int64_t points = 200000;
   at::Tensor mask = at::zeros({1, 2, 2}, at::kLong), coords = at::ones({points + 1, 2}, at::kLong),
