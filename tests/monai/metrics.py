@@ -224,10 +224,10 @@ def panoptic(r, g):
         metric.get_buffer().float(), panoptic_measure(params["metric_name"]), reduction, 1)
 
 
-def features(make):
+def features(make, same_number=True):
     def case(r, g):
         n, width = r.randint(4, 12), r.randint(2, 8)
-        x, y = torch.randn(2, n, width, generator=g)
+        x, y = (torch.randn(k, width, generator=g) for k in (n, n if same_number else r.randint(4, 12)))
         return {}, (x, y), {"mean": value(make(x, y))}
     return case
 
@@ -283,7 +283,8 @@ METRICS = dict(
     ssim_metric=rows(in_float64(M.SSIMMetric), lambda r, g: images(r, g, 8, 11), ssim),
     multi_scale_ssim_metric=rows(in_float64(M.MultiScaleSSIMMetric), lambda r, g: images(r, g, 10, 13, positive=True), scales),
     calibration_error_metric=calibration, panoptic_quality_metric=panoptic,
-    mmd_metric=features(lambda x, y: M.MMDMetric()(y.double(), x.double())), fid_metric=features(lambda x, y: M.FIDMetric()(x, y)),
+    mmd_metric=features(lambda x, y: M.MMDMetric()(y.double(), x.double())),
+    fid_metric=features(lambda x, y: M.FIDMetric()(x, y), same_number=False),
     rocauc=curve(M.ROCAUCMetric), average_precision_metric=curve(M.AveragePrecisionMetric), confusion_matrix=pooled)
 
 
