@@ -5,7 +5,7 @@
 //   undone    moved        sampled    moved, 0 where it cut
 //
 // What moved whole voxels is undone by moving them back. What sampled is sampled again, with the
-// padding that it had. A zoom's crop or pad is undone, and then its resize.
+// padding and align_corners that it had. A zoom's crop or pad is undone, and then its resize.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include "kernels/image/way_back.h"
 #include "kernels/image/zoom_rotate.h"
 #include "nodes/fields.h"
+#include "nodes/transform/sampling_params.h"
 
 namespace sluice {
 
@@ -25,14 +26,22 @@ struct TurningBack {
   bool lazy = false;                 // resamplings that meet become one (pending.h)
 };
 
-// Of a transform that samples between voxels; with_sampling() has recorded it.
-inline std::optional<Padding> padding_of(const Applied& step) {
+// Of a transform that samples between voxels: as with_sampling() has recorded it, by `mode`.
+inline std::optional<Sampling> sampling_of(const Applied& step, Interpolation mode) {
   static constexpr std::array<std::string_view, 10> sampling{
       "affine",      "rand_affine", "rand_2d_elastic", "rand_elastic",     "rotate",
       "rand_rotate", "spacing",     "rand_spacing",    "spatial_resample", "resample_to_match"};
   if (std::ranges::find(sampling, step.transform) == sampling.end() || step.values.size() < 2)
     return std::nullopt;
-  return static_cast<Padding>(step.values.back());
+  Sampling how{mode};
+  read_sampling(step.values, how);
+  return how;
+}
+
+// Of transforms that lay PyTorch's grid, forwards and back.
+inline bool has_aligned_grid(const Applied& step) {
+  return step.transform == "spacing" || step.transform == "spatial_resample" ||
+         step.transform == "resample_to_match";
 }
 
 // A resize's recorded values are the sizes, a zoom's the factors, and then whether corners were
@@ -71,10 +80,13 @@ inline void undo(Pending& work, const Applied& step, const Affine& affine, const
               before.begin());
   const Affine to_source = multiply(inverse(affine), step.affine_before);
   if (was_resized(step)) return undo_resize(work, step, before, to_source, how);
-  const std::optional<Padding> padding = padding_of(step);
-  const std::optional<WayBack> moved = padding ? std::nullopt : way_back(to_source, work.shape());
-  if (!moved)
-    return work.add(resampled(to_source, before, {how.mode, padding.value_or(Padding::border)}));
+  if (const std::optional<Sampling> sampling = sampling_of(step, how.mode)) {
+    const bool aligned = sampling->align_corners && has_aligned_grid(step);
+    return work.add(resampled(
+        aligned ? on_aligned_grid(to_source, work.shape(), before) : to_source, before, *sampling));
+  }
+  const std::optional<WayBack> moved = way_back(to_source, work.shape());
+  if (!moved) return work.add(resampled(to_source, before, {how.mode, Padding::border}));
   if (!(moved->order == Reorder{})) work.add(reordered(moved->order));
   const Box box{moved->start, before};
   if (box != Box{{}, work.shape()}) work.add(boxed(box));

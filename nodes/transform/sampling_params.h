@@ -21,10 +21,16 @@ struct SamplingParams {
 };
 
 // What a transform that samples between voxels records (turning_back.h): its values, then
-// interpolation and padding as their enums' numbers.
+// interpolation and padding as their enums' numbers; with align_corners -1 - padding.
 inline std::vector<double> with_sampling(std::vector<double> values, const Sampling& how) {
-  values.insert(values.end(), {double(how.mode), double(how.padding)});
+  const auto padding = static_cast<double>(how.padding);
+  values.insert(values.end(), {double(how.mode), how.align_corners ? -1 - padding : padding});
   return values;
+}
+inline void read_sampling(const std::vector<double>& values, Sampling& how) {
+  const double padding = values.back();
+  how.align_corners = padding < 0;
+  how.padding = static_cast<Padding>(how.align_corners ? -1 - padding : padding);
 }
 
 // Of Params, whose defaults may be their own.

@@ -170,3 +170,35 @@ TEST_CASE("behind a crop of a coarser grid values fade to 0 over one of its voxe
   const at::Tensor fading = at::tensor({0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.0}, at::kFloat);
   CHECK(got.allclose(fading.view({1, 9, 1, 1}).expand({1, 9, 9, 9})));
 }
+
+TEST_CASE("what sampled with align_corners is sampled back with it, as MONAI's inverse does it") {
+  const Json key = {{"keys", "image"}};
+  const auto with = [&](Json params) {
+    params.update(key);
+    params.update({{"mode", "bilinear"}, {"padding_mode", "reflection"}, {"align_corners", true}});
+    return params;
+  };
+  const auto back = [](const Sample& s) {
+    return drive("invert", {{"keys", "image"}, {"mode", "bilinear"}}, {s}).at(0).tensor("image")[0];
+  };
+  // MONAI 1.6.1's numbers; the last axis has one voxel, where PyTorch's grid is half a voxel off.
+  const at::Tensor squares = at::arange(9, at::kFloat).square().view({1, 9, 1, 1});
+  Sample s = sample_of("image", squares.expand({1, 9, 2, 1}).contiguous());
+  const at::Tensor line =
+      at::tensor({0.0, 1.6667, 4.6667, 9.0, 16.6667, 25.6667, 36.0, 49.6667, 49.6667}, at::kFloat);
+  const Sample coarse = drive("spacing", with({{"pixdim", {1.5, 1, 1}}}), {s}).at(0);
+  CHECK(back(coarse).select(1, 1).squeeze(1).allclose(line, 0, 1e-3));
+  const Json target = {{1.5, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}};
+  const Sample there = drive("spatial_resample", with({{"dst_affine", target}}), {s}).at(0);
+  CHECK(back(there).select(1, 1).squeeze(1).allclose(line, 0, 1e-3));
+  s.set("grid", coarse.at("image"));
+  const Sample matched = drive("resample_to_match", with({{"key_dst", "grid"}}), {s}).at(0);
+  CHECK(back(matched).select(1, 1).squeeze(1).allclose(line, 0, 1e-3));
+
+  const Sample picture = sample_of("image", at::arange(25, at::kFloat).pow(1.5).view({1, 5, 5}));
+  const at::Tensor row = at::tensor({19.9684, 7.9832, 8.2710, 11.2656, 16.7718}, at::kFloat);
+  const Sample turned = drive("rotate", with({{"angle", 0.5}}), {picture}).at(0);
+  CHECK(back(turned)[0].allclose(row, 0, 1e-3));
+  const Sample mapped = drive("affine", with({{"rotate_params", {0.5}}}), {picture}).at(0);
+  CHECK(back(mapped)[0].allclose(row, 0, 1e-3));
+}
