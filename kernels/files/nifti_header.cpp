@@ -42,6 +42,7 @@ struct Layout {
 };
 constexpr Layout layout1{40, 70, 72, 76, 108, 112, 116, 252, 254, 256, 280};
 constexpr Layout layout2{16, 12, 14, 104, 168, 176, 184, 344, 348, 352, 400};
+constexpr std::int16_t scanner = 1;  // the code of a form in the scanner's coordinates
 
 // Reads fields as the version and byte order have them.
 class Fields {
@@ -257,7 +258,7 @@ float put_qform(std::vector<std::uint8_t>& out, const Matrix4& m,
   for (int j = 0; j < 3; ++j)
     for (int k = 0; k < j; ++k)
       if (!(std::abs(r[0][j] * r[0][k] + r[1][j] * r[1][k] + r[2][j] * r[2][k]) < 1e-5)) return 1;
-  put<std::int16_t>(out, layout1.qform, 2);
+  put<std::int16_t>(out, layout1.qform, scanner);
   const auto q = quaternion(r);
   for (std::size_t i = 0; i < 3; ++i) {
     put<float>(out, layout1.quatern + 4 * i, static_cast<float>(q[i]));
@@ -302,7 +303,7 @@ std::vector<std::uint8_t> make_nifti1_header(const NiftiHeader& h) {
   put<float>(out, layout1.offset, nifti1_size + 4);
   put<float>(out, layout1.slope, 1);
   put<std::uint8_t>(out, 123, 2);  // xyzt_units: millimetres
-  put<std::int16_t>(out, layout1.sform, 2);
+  put<std::int16_t>(out, layout1.sform, scanner);
   for (std::size_t i = 0; i < 12; ++i)
     put<float>(out, layout1.srow + 4 * i, static_cast<float>(h.affine[i]));
   const auto zooms = spacing_of(h.affine);
