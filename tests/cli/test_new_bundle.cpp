@@ -521,6 +521,22 @@ TEST_CASE("_disabled_ goes by MONAI's rule for texts, and a text is true elsewhe
   CHECK(made.err.find("separate_folder: replaced: by true") != std::string::npos);
 }
 
+TEST_CASE("what _disabled_ switches off is left out where a list names it by @") {
+  json config = inference();
+  config["turned"] = transform("Flipd", {{"spatial_axis", 0}, {"_disabled_", "true"}});
+  config["other"] = "@turned";
+  config["kept"] = transform("Flipd", {{"spatial_axis", 1}});
+  auto& list = config["preprocessing"]["transforms"];
+  for (const char* name : {"@turned", "@other", "@kept"}) list.push_back(name);
+  Bundle b;
+  b.write(config);
+  const auto made = b.made();
+  const json nodes = b.graph()["nodes"];
+  CHECK(nodes["flip"]["spatial_axis"] == 1);
+  CHECK_FALSE(nodes.contains("flip2"));
+  CHECK(made.err.find("Flipd: without effect here: _disabled_ is true") != std::string::npos);
+}
+
 TEST_CASE("--set reads JSON, Python's literals and texts, as MONAI's command line does") {
   const auto set = [](const std::string& what) {
     Bundle b;

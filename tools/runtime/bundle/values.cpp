@@ -1656,9 +1656,19 @@ std::string Values::path(const std::string& text) const {
       .string();
 }
 
+// What "@name" alone names, over as many names as it takes; null where nothing does.
+ItemPtr Values::named_by(ItemPtr item) const {
+  for (int hops = 0; item && item->text().starts_with('@') && item->text().size() > 1; ++hops) {
+    if (hops == 100) return nullptr;  // in a circle, which of_id() refuses
+    item = config_.find(absolute_id(item->text().substr(1), item->id, item->at));
+  }
+  return item;
+}
+
 // MONAI's rule: of texts "true" alone, however it is written.
-bool Values::is_disabled(const Item& item) {
-  const ItemPtr said = item.kind == Item::Kind::dict ? item.find("_disabled_") : nullptr;
+bool Values::is_disabled(const ItemPtr& given) {
+  const ItemPtr item = named_by(given);
+  const ItemPtr said = item && item->kind == Item::Kind::dict ? item->find("_disabled_") : nullptr;
   if (!said) return false;
   const Value v = of(said);
   const std::string text = v.text();
@@ -1666,8 +1676,7 @@ bool Values::is_disabled(const Item& item) {
   const bool disabled = v.is_text() ? begin != std::string::npos &&
                                           lower_case(text.substr(begin, end - begin + 1)) == "true"
                                     : v.truth();
-  if (disabled)
-    left_out.emplace_back(std::make_shared<Item>(item), said->is_text() ? said->text() : "true");
+  if (disabled) left_out.emplace_back(item, said->is_text() ? said->text() : "true");
   return disabled;
 }
 
@@ -1680,13 +1689,13 @@ Value Values::of(const ItemPtr& item) {
   if (item->kind == Item::Kind::list) {
     Value v = of_kind(Sort::list);
     for (const auto& element : item->elements)
-      if (!is_disabled(*element)) v.items.push_back(of(element));
+      if (!is_disabled(element)) v.items.push_back(of(element));
     return v;
   }
   if (item->kind == Item::Kind::dict) {
     Value v = of_kind(Sort::dict);
     for (const auto& [key, member] : item->members)
-      if (!is_disabled(*member)) v.entries.emplace_back(key, of(member));
+      if (!is_disabled(member)) v.entries.emplace_back(key, of(member));
     return v;
   }
   const std::string text = item->text();

@@ -116,7 +116,8 @@ class Values {
   // A parameter that is true or false. Of texts all but the empty one are true, "false" too.
   bool is_true(const Item& component, std::string_view key, bool otherwise = false);
   bool is_true(const ItemPtr& item, const Value& value);
-  bool is_disabled(const Item& item);
+  // Whether an entry of a list or dictionary, or the component that "@name" names, is left out.
+  bool is_disabled(const ItemPtr& given);
 
   // A path of the bundle, absolute: relative ones stand under its folder.
   std::string path(const std::string& text) const;
@@ -132,6 +133,7 @@ class Values {
   std::map<std::string, Value> known_;
   std::set<std::string> asked_;      // ids of components' parameters
   std::vector<std::string> asking_;  // ids that are being worked out
+  ItemPtr named_by(ItemPtr item) const;
   friend struct Evaluation;
 };
 
