@@ -537,6 +537,28 @@ TEST_CASE("what _disabled_ switches off is left out where a list names it by @")
   CHECK(made.err.find("Flipd: without effect here: _disabled_ is true") != std::string::npos);
 }
 
+TEST_CASE("a lazy Compose is run.lazy, and its other parameters are not passed over") {
+  json config = inference();
+  config["preprocessing"]["lazy"] = true;
+  config["preprocessing"]["transforms"][3]["lazy"] = true;  // as its chain
+  Bundle b;
+  b.write(config);
+  const auto made = b.made();
+  CHECK(b.graph()["run"]["lazy"] == true);
+  CHECK(made.err.find("Compose.lazy: translated: run.lazy") != std::string::npos);
+
+  config["preprocessing"]["lazy"] = nullptr;
+  b.write(config);
+  check_refused(b.make(), "Spacingd.lazy: no counterpart");
+  config["preprocessing"]["transforms"][3].erase("lazy");
+  config["preprocessing"]["overrides"] = {{"mode", "nearest"}};
+  b.write(config);
+  check_refused(b.make(), "Compose.overrides: no counterpart");
+  config["preprocessing"].update({{"overrides", json::object()}, {"map_items", false}});
+  const json graph = b.graph_of(config);
+  CHECK_FALSE(graph.contains("run"));
+}
+
 TEST_CASE("--set reads JSON, Python's literals and texts, as MONAI's command line does") {
   const auto set = [](const std::string& what) {
     Bundle b;

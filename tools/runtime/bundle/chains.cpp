@@ -116,8 +116,16 @@ std::vector<ItemPtr> Translator::transforms_of(const Value& value) {
   }
   if (!value.is(Value::Kind::object)) return out;
   if (class_name(value.item->target()) != "Compose") return {value.item};
-  report.add(*value.item, "Compose", Fate::translated, "a chain of nodes");
-  return transforms_of(values.of(*value.item, "transforms"));
+  const Item& compose = *value.item;
+  report.add(compose, "Compose", Fate::translated, "a chain of nodes");
+  if (values.of(compose, "lazy").json() == Json(true)) {
+    graph.run["lazy"] = true;
+    report.add(*compose.find("lazy"), "Compose.lazy", Fate::translated,
+               "run.lazy, which is of the whole graph");
+  }
+  const Value transforms = values.of(compose, "transforms");
+  rest(compose, "a chain has no such parameter", true);
+  return transforms_of(transforms);
 }
 
 std::string Translator::chain(const std::vector<ItemPtr>& transforms, std::string in,

@@ -48,6 +48,11 @@ constexpr ParamRow params[]{
     {"*", "dtype", "", "\"float32\""},
     {"*", "dtype", "", "null"},
     // Transforms.
+    {"Compose", "map_items", "", ""},  // samples of a 1:n node go on one by one
+    {"Compose", "unpack_items", "", "false"},
+    {"Compose", "log_stats", "", ""},
+    {"Compose", "overrides", "", "null"},
+    {"Compose", "overrides", "", "{}"},
     {"LoadImage", "reader", "", ""},
     {"LoadImage", "as_closest_canonical", "", ""},
     {"LoadImage", "ensure_channel_first", "", ""},

@@ -127,7 +127,8 @@ void Translator::fill(const Item& component, const Spec& spec, Json& body, bool 
     if (body.contains(key)) continue;
     try {
       const Value value = values.of(member);
-      const auto json = value.json();
+      auto json = value.json();
+      if (key == "lazy" && json == Json(true) && graph.run.contains("lazy")) continue;
       const auto [name, dropping, harmless] = known_param(component, key, json);
       const ParamSpec* param = spec.find_param(name);
       // A value that the parameter takes is said, also where it is the default.
