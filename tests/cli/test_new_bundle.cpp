@@ -559,6 +559,27 @@ TEST_CASE("a lazy Compose is run.lazy, and its other parameters are not passed o
   CHECK_FALSE(graph.contains("run"));
 }
 
+TEST_CASE("norms of the same arithmetic become instance and batch, and the report says so") {
+  const std::tuple<json, json, const char*> cases[]{
+      {"SYNCBATCH", "batch", "norm: replaced: by batch"},
+      {{"instance_nvfuser", {{"affine", true}}},
+       {"instance", {{"affine", true}}},
+       "norm: replaced: by instance"}};
+  for (const auto& [given, here, told] : cases) {
+    json config = inference();
+    config["network_def"]["norm"] = given;
+    Bundle b;
+    b.write(config);
+    CHECK(b.made().err.find(told) != std::string::npos);
+    CHECK(b.graph()["models"]["net"]["norm"] == here);
+  }
+  json config = inference();
+  config["network_def"]["norm"] = "LOCALRESPONSE";
+  Bundle b;
+  b.write(config);
+  check_refused(b.make(), "UNet.norm: no counterpart");
+}
+
 TEST_CASE("--set reads JSON, Python's literals and texts, as MONAI's command line does") {
   const auto set = [](const std::string& what) {
     Bundle b;

@@ -100,6 +100,27 @@ void Translator::rest(const Item& component, const std::string& why, bool blocks
   }
 }
 
+// Norms that are another's arithmetic by another library, or over several processes.
+void Translator::known_norm(const Item& member, const std::string& what, const ParamSpec& param,
+                            Json& value) {
+  Json& name = value.is_array() && !value.empty() ? value[0] : value;
+  const auto is_choice = [&](const char* norm) {
+    return std::find(param.choices.begin(), param.choices.end(), norm) != param.choices.end();
+  };
+  if (!name.is_string() || !is_choice("instance") || !is_choice("batch")) return;
+  const std::string given = lower_case(name.get<std::string>());
+  if (given == "instance_nvfuser")
+    name = "instance";
+  else if (given == "syncbatch")
+    name = "batch";
+  else
+    return;
+  report.add(member, what, Fate::replaced,
+             "by " + name.get<std::string>() +
+                 (given == "syncbatch" ? ": the same sums, of the batch of one process"
+                                       : ": the same sums, without apex"));
+}
+
 std::string Translator::node_name(const std::string& wanted) const {
   const auto taken = [&](const std::string& name) {
     return std::any_of(graph.nodes.begin(), graph.nodes.end(),
@@ -145,6 +166,7 @@ void Translator::fill(const Item& component, const Spec& spec, Json& body, bool 
                    value.describe() + " is no value for \"" + param->name + "\"", blocks);
         continue;
       }
+      if (spec.is_network) known_norm(*member, full + "." + key, *param, *json);
       Json here = spelled(*json, *param);
       if (param->type == "bool" && here.is_string()) here = values.is_true(member, value);
       if (!is_finite(here)) {

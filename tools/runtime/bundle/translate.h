@@ -53,6 +53,7 @@ class Translator {
   void missing(const Item& item, const std::string& text, bool blocks);
   // Parameters of a component that nothing has asked for by now and no row calls harmless.
   void rest(const Item& component, const std::string& why, bool blocks);
+  void known_norm(const Item& member, const std::string& what, const ParamSpec& param, Json& value);
   // Parameters by the component's Spec into `body`; those with a value for each key into `per_key`.
   using PerKey = std::vector<std::pair<std::string, Json>>;
   void fill(const Item& component, const Spec& spec, Json& body, bool blocks,
