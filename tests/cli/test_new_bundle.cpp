@@ -580,6 +580,30 @@ TEST_CASE("norms of the same arithmetic become instance and batch, and the repor
   check_refused(b.make(), "UNet.norm: no counterpart");
 }
 
+TEST_CASE("SaveImage's resample is an invert in front, and buffers are told") {
+  json config = inference();
+  config["inferer"].update({{"buffer_steps", 4}, {"buffer_dim", 1}});
+  auto& post = config["postprocessing"]["transforms"];
+  post.erase(1);
+  post[2].update({{"resample", true}, {"mode", "bilinear"}});
+  Bundle b;
+  write_data(b);
+  b.write(config);
+  const auto made = b.made();
+  for (const char* told : {"SaveImage.resample: replaced: by an invert in front",
+                           "SlidingWindowInferer.buffer_steps: without effect here"})
+    CHECK(made.err.find(told) != std::string::npos);
+  const json nodes = b.graph()["nodes"];
+  CHECK(nodes["invert"]["keys"] == "pred");
+  CHECK(nodes["invert"]["mode"] == "bilinear");
+  CHECK(nodes["save"]["in"] == "invert");
+  CHECK_FALSE(nodes["save"].contains("mode"));
+  b.succeeds("run graph.json --quiet --no-out");
+  post[2]["mode"] = "bicubic";
+  b.write(config);
+  check_refused(b.make(), "SaveImage.mode: no counterpart");
+}
+
 TEST_CASE("--set reads JSON, Python's literals and texts, as MONAI's command line does") {
   const auto set = [](const std::string& what) {
     Bundle b;

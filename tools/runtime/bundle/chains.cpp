@@ -152,8 +152,11 @@ std::string Translator::chain(const std::vector<ItemPtr>& transforms, std::strin
     if (is_random(*item)) stand();
     try {
       const std::string last = transform(*item, in);
-      // What is written is named after the file that was read, not after one written before.
-      if (!saves(item) || std::none_of(it + 1, transforms.end(), saves)) in = last;
+      // What is written is named after the file that was read, not after one written before, and
+      // what comes next sees what was there before it was resampled for the file.
+      const bool apart = saves(item) && (std::any_of(it + 1, transforms.end(), saves) ||
+                                         values.is_true(*item, "resample"));
+      if (!apart) in = last;
     } catch (const Refused& refused) {
       missing(*item, refused.what(), true);
     }
@@ -473,10 +476,26 @@ std::string Translator::save(const Item& item, const std::string& in) {
   }
   if (const Value root = values.of(item, "data_root_dir"); root.is_text() && !root.text().empty())
     body["data_root_dir"] = values.path(root.text());
+  if (type == "save_image" && values.is_true(item, "resample")) body["in"] = back_to_file(item, in);
   const std::string last =
       emit(item, type, std::move(body), true, type == "save_image" ? "save" : "save_classes");
   graph.nodes.back().body.erase("output_name_formatter");
   return last;
+}
+
+// SaveImage's resample: an invert in front. It does nothing where one has done it before.
+std::string Translator::back_to_file(const Item& save, const std::string& in) {
+  const Json keys = values.given(save, "keys") ? values.of(save, "keys").json().value_or(Json())
+                                               : Json(field_.empty() ? "image" : field_);
+  Json body = {{"type", "invert"}, {"in", in}, {"keys", keys}};
+  body["mode"] = values.given(save, "mode") ? values.of(save, "mode").plain : "nearest";
+  if (body["mode"] != "nearest" && body["mode"] != "bilinear")
+    report.add(*save.find("mode"), "SaveImage.mode", Fate::missing,
+               "invert knows nearest and bilinear", true);
+  report.add(*save.find("resample"), "SaveImage.resample", Fate::replaced,
+             "by an invert in front, step by step with each one's own padding: where a crop cut "
+             "it leaves 0");
+  return add_node("invert", std::move(body), comment_of(save) + ": resample");
 }
 
 // DeepEdit's clicks, in voxels of the file: MONAI moves them with each change of the image; here

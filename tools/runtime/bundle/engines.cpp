@@ -371,6 +371,10 @@ std::string Translator::infer(const Item& evaluator, const std::string& in) {
   // One number says nothing about the axes.
   if (const auto roi = values.of(*inferer.item, "roi_size").json(); roi && roi->is_number())
     body["roi_size"] = std::vector<Json>(static_cast<std::size_t>(dims_), *roi);
+  if (const ItemPtr steps = inferer.item->find("buffer_steps");
+      steps && values.of(steps).json() != Json())
+    report.add(*steps, name + ".buffer_steps", Fate::dropped,
+               "it saves memory; the windows and their weights are the same");
   if (type_of(inferer.item->target()) == "sliding_window")
     return emit(*inferer.item, "sliding_window", std::move(body), true, "infer");
   missing(*inferer.item, "left out: the network would see the whole image", true);

@@ -85,7 +85,7 @@ constexpr ParamRow params[]{
     {"SplitLabel", "min_area", "", ""},  // MONAI looks at it nowhere
     {"TorchVision", "name", "", "\"ColorJitter\""},
     {"RandTorchVision", "name", "", "\"ColorJitter\""},
-    {"SaveImage", "resample", "", "false"},
+    {"SaveImage", "resample", "", ""},  // an invert in front
     {"SaveImage", "squeeze_end_dims", "", "true"},
     {"SaveImage", "scale", "", "null"},
     {"SaveImage", "writer", "", ""},
@@ -158,11 +158,18 @@ constexpr ParamRow params[]{
     {"SlidingWindowInferer", "sw_device", "", ""},
     {"SlidingWindowInferer", "cache_roi_weight_map", "", ""},
     {"SlidingWindowInferer", "cpu_thresh", "", ""},
+    {"SlidingWindowInferer", "buffer_steps", "", ""},  // memory: infer() tells it
+    {"SlidingWindowInferer", "buffer_dim", "", ""},
     {"SlidingWindowHoVerNetInferer", "sw_device", "", ""},
     {"SlidingWindowHoVerNetInferer", "cache_roi_weight_map", "", ""},
     {"SlidingWindowHoVerNetInferer", "cpu_thresh", "", ""},
+    {"SlidingWindowHoVerNetInferer", "buffer_steps", "", ""},
+    {"SlidingWindowHoVerNetInferer", "buffer_dim", "", ""},
     {"SlidingWindowInfererAdapt", "sw_device", "", ""},
     {"SlidingWindowInfererAdapt", "cache_roi_weight_map", "", ""},
+    {"SlidingWindowInfererAdapt", "cpu_thresh", "", ""},
+    {"SlidingWindowInfererAdapt", "buffer_steps", "", ""},
+    {"SlidingWindowInfererAdapt", "buffer_dim", "", ""},
     // Losses, metrics, optimizers.
     {"SliceInferer", "spatial_dim", "slice_axis", ""},
     {"*", "output_transform", "", ""},

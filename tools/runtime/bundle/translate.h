@@ -84,6 +84,7 @@ class Translator {
   ItemPtr reader_of(const Item& load);
   void channels_last(const Json& of, const Json& axis, std::string in);
   std::string save(const Item& item, const std::string& in);
+  std::string back_to_file(const Item& save, const std::string& in);
   std::string clicks(const Item& item, const std::string& in);
   std::string invert(const Item& item, const std::string& in);
   std::string lambda(const Item& item, const std::string& in);
