@@ -39,7 +39,7 @@ struct SaveImage final : FileWriter {
   static Spec spec() {
     return Spec("save_image",
                 "Writes fields as NIfTI files, name/name_postfix.nii.gz, MetaImage or pictures.")
-        .in("sample", "[C, X, Y, Z] or [C, X, Y].")
+        .in("sample", "[C, X, Y, Z] or [C, X, Y]; of .npy [C, X] too.")
         .out("sample", "The same; the written fields' paths are the new files.")
         .param("keys", &Params::keys, "Fields to write.")
         .param("output_dir", &Params::output_dir, output_dir_doc)
@@ -51,7 +51,7 @@ struct SaveImage final : FileWriter {
             "output_ext", &Params::output_ext,
             "Extension. A .mha is compressed unless gzip_level is 0. A .png is a picture [C, X, Y] "
             "of one or three channels, X across, with 8 bits, whatever output_dtype says; a .npy "
-            "is the field's array as it is.")
+            "is the field's array as it is. NIfTI's qform and sform have code 1, as MONAI's.")
         .choices({".nii.gz", ".nii", ".mha", ".png", ".npy"})
         .param("output_dtype", &Params::output_dtype,
                "Datatype on disk. Integers are reached by truncation; a value out of range is "
@@ -77,6 +77,9 @@ struct SaveImage final : FileWriter {
         .range(0, 12)
         .lane(LaneKind::io)
         .takes("@keys", Form::image, 2, 3)
+        .unless("output_ext", ".npy")
+        .takes("@keys", Form::image, 1, 3)
+        .when("output_ext", ".npy")
         .takes("@displacements", Form::image, 2, 3);
   }
 

@@ -563,3 +563,17 @@ TEST_CASE("extents that a node chooses are not stated as those before it, and cu
   CHECK(refused(after("[32, 34, 34]", R"("type": "rand_rotate90", "spatial_axes": [1, -1])")));
   CHECK(after("[34, 34, 32]", R"("type": "rand_rotate90", "spatial_axes": [0, 2])").empty());
 }
+
+TEST_CASE("what has one spatial axis is saved as .npy alone") {
+  const auto saved = [](const std::string& ext) {
+    const std::string nodes = R"("batch": { "type": "batch", "in": "load", "size": 1 },
+  "fwd": { "type": "model", "in": "batch", "net": "net" },
+  "one": { "type": "decollate", "in": "fwd" },
+  "save": { "type": "save_image", "in": "one", "keys": "pred", "output_ext": ")";
+    return said(graph(nodes + ext + "\" }", R"("type": "unet", "spatial_dims": 1,
+    "in_channels": 1, "out_channels": 2, "channels": [4, 8], "strides": [2])"));
+  };
+  CHECK(saved(".npy").empty());
+  CHECK(saved(".nii").find("\"save\" takes 2 spatial axes, but \"pred\" has 1") !=
+        std::string::npos);
+}
