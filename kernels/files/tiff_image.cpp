@@ -15,6 +15,7 @@ namespace {
 struct TiffPage {
   std::int64_t rows = 0, columns = 0, samples = 0;
   int bits = 0, format = 0, photometric = 0, compression = 0;
+  int orientation = ORIENTATION_TOPLEFT;
   bool planes = false;  // one sample's pixels after the other's
   bool operator==(const TiffPage&) const = default;
   at::ScalarType type() const;
@@ -53,6 +54,19 @@ at::ScalarType TiffPage::type() const {
   }
 }
 
+// [C, X, Y(, Z)] as it is looked at, by the tag Orientation: where the first row and column belong.
+at::Tensor upright(const at::Tensor& image, int orientation) {
+  std::vector<std::int64_t> flipped;
+  if (orientation == ORIENTATION_TOPRIGHT || orientation == ORIENTATION_BOTRIGHT ||
+      orientation == ORIENTATION_RIGHTBOT || orientation == ORIENTATION_LEFTBOT)
+    flipped.push_back(1);
+  if (orientation == ORIENTATION_BOTRIGHT || orientation == ORIENTATION_BOTLEFT ||
+      orientation == ORIENTATION_RIGHTTOP || orientation == ORIENTATION_RIGHTBOT)
+    flipped.push_back(2);
+  const at::Tensor out = flipped.empty() ? image : image.flip(flipped);
+  return orientation >= ORIENTATION_LEFTTOP ? out.transpose(1, 2) : out;
+}
+
 class TiffImage {
  public:
   TiffImage(std::span<const std::uint8_t> bytes, const std::string& name)
@@ -78,8 +92,9 @@ class TiffImage {
     }
     at::Tensor all = slices.size() > 1 ? at::stack(slices) : slices[0].unsqueeze(0);
     const auto volume = [&](const at::Tensor& t) {
-      const at::Tensor turned =
-          t.permute(first.planes ? at::IntArrayRef{1, 3, 2, 0} : at::IntArrayRef{3, 2, 1, 0});
+      const at::Tensor turned = upright(
+          t.permute(first.planes ? at::IntArrayRef{1, 3, 2, 0} : at::IntArrayRef{3, 2, 1, 0}),
+          first.orientation);
       return exactly(slices.size() > 1 ? turned : turned.squeeze(3), dtype, name_);
     };
     Volume v;
@@ -103,7 +118,10 @@ class TiffImage {
 
   static std::string text(const TiffPage& p) {
     return std::to_string(p.columns) + " x " + std::to_string(p.rows) + " pixels of " +
-           std::to_string(p.samples) + " times " + std::to_string(p.bits) + " bits";
+           std::to_string(p.samples) + " times " + std::to_string(p.bits) + " bits" +
+           (p.orientation == ORIENTATION_TOPLEFT
+                ? ""
+                : " in orientation " + std::to_string(p.orientation));
   }
 
   // As float32 it stays under the limit too. JPEG packs 12,288 values into a byte at most, deflate
@@ -128,6 +146,7 @@ class TiffImage {
     p.compression = tiff_.short_tag(TIFFTAG_COMPRESSION);
     p.photometric = tiff_.tag<std::uint16_t>(TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
     p.planes = p.samples > 1 && tiff_.short_tag(TIFFTAG_PLANARCONFIG) == PLANARCONFIG_SEPARATE;
+    p.orientation = tiff_.short_tag(TIFFTAG_ORIENTATION);
     p.format = tiff_.short_tag(TIFFTAG_SAMPLEFORMAT);
     if (p.format == SAMPLEFORMAT_VOID) p.format = SAMPLEFORMAT_UINT;
     constexpr std::int64_t most = 1 << 20;

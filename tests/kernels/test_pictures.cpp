@@ -279,3 +279,32 @@ TEST_CASE("An interlaced PNG, one of 16 bits and one with transparency keep thei
   const Volume clear = read_volume(folder.write("c.png", png(2, 1, 8, 4, {0, 1, 255, 2, 0})));
   CHECK(clear.data.equal(at::cat({rows_of({1, 2}, 2), rows_of({255, 0}, 2)})));
 }
+
+TEST_CASE("A TIFF is turned as its orientation says, which its pages have in common") {
+  const TemporaryFolder folder;
+  const auto oriented = [&](Tiff& t, std::uint32_t orientation) {
+    Tiff::Tags tags = strip(t, 3, 2, {0, 1, 2, 3, 4, 5});
+    tags.insert(tags.begin() + 7, {274, {orientation}});
+    t.page(tags);
+  };
+  // Rows of orientations 1 to 8, as Pillow 13.0 has them of a compressed file.
+  const std::vector<at::Tensor> expected{
+      rows_of({0, 1, 2, 3, 4, 5}, 3), rows_of({2, 1, 0, 5, 4, 3}, 3),
+      rows_of({5, 4, 3, 2, 1, 0}, 3), rows_of({3, 4, 5, 0, 1, 2}, 3),
+      rows_of({0, 3, 1, 4, 2, 5}, 2), rows_of({3, 0, 4, 1, 5, 2}, 2),
+      rows_of({5, 2, 4, 1, 3, 0}, 2), rows_of({2, 5, 1, 4, 0, 3}, 2)};
+  for (std::uint32_t n = 1; n <= 8; ++n) {
+    CAPTURE(n);
+    Tiff tiff;
+    oriented(tiff, n);
+    CHECK(read_volume(folder.write("o.tif", tiff.bytes)).data.equal(expected[n - 1]));
+  }
+  Tiff pages;
+  oriented(pages, 6);
+  oriented(pages, 6);
+  CHECK(read_volume(folder.write("p.tif", pages.bytes))
+            .data.equal(at::stack({expected[5], expected[5]}, 3)));
+  oriented(pages, 1);
+  const std::string why = message_of([&] { read_volume(folder.write("p.tif", pages.bytes)); });
+  CHECK(why.find("the first 3 x 2 pixels of 1 times 8 bits in orientation 6") != why.npos);
+}
