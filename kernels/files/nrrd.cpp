@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "engine/base/error.h"
+#include "engine/base/letter_case.h"
 #include "engine/base/trimmed.h"
 #include "kernels/files/text_header.h"
 
@@ -21,7 +22,8 @@ const std::set<std::string_view> nrrd_keys{
     "byteskip",    "line skip",    "lineskip",     "data file",
     "datafile",    "sample units", "sampleunits",  "old min",
     "oldmin",      "old max",      "oldmax",       "min",
-    "max",         "number"};
+    "max",         "number",       "axis mins",    "axismins",
+    "axis maxs",   "axismaxs"};
 
 struct TypeNames {
   StoredType type;
@@ -44,8 +46,13 @@ const TypeNames nrrd_types[] = {
     {StoredType::float64, {"double"}},
 };
 
+// The format's words are the same in capitals.
+std::string lowered(const HeaderFields& fields, const std::string& key) {
+  return lower_case(fields.text(key));
+}
+
 StoredType nrrd_type(const HeaderFields& fields) {
-  const std::string name = fields.text("type");
+  const std::string name = lowered(fields, "type");
   for (const auto& row : nrrd_types)
     if (row.names.count(name)) return row.type;
   fields.wrong("type");
@@ -62,7 +69,7 @@ HeaderFields nrrd_fields(HeaderLines& lines, const std::string& name) {
     const auto colon = line->find(':');
     if (colon == std::string::npos) refuse(name, "has a header line without a colon");
     if (line->compare(colon, 2, ":=") == 0) continue;  // free key/value pairs
-    fields.add(line->substr(0, colon), trimmed(line->substr(colon + 1)));
+    fields.add(lower_case(line->substr(0, colon)), trimmed(line->substr(colon + 1)));
   }
   return fields;
 }
@@ -72,7 +79,7 @@ struct Axis {
   std::int64_t size = 1;
   bool space = true;
   std::vector<double> direction;  // as long as the space has dimensions; may be empty
-  double spacing = 1;
+  double spacing = 1, first = 0;
 };
 
 std::vector<std::string> words_of(const std::string& text) {
@@ -101,18 +108,31 @@ std::vector<std::string> vectors_of(const std::string& text) {
   return all;
 }
 
+// Whether a direction of a space of four axes (of time, say) lies within the first three, or along
+// the fourth. One that is neither is no direction of a volume.
+bool in_three(const std::vector<double>& v) { return v[3] == 0; }
+bool along_fourth(const std::vector<double>& v) {
+  return v[0] == 0 && v[1] == 0 && v[2] == 0 && std::isfinite(v[3]);
+}
+
 void read_directions(const HeaderFields& fields, std::vector<Axis>& axes) {
   if (!fields.has("space directions")) return;
   const auto vectors = vectors_of(fields.text("space directions"));
   if (vectors.size() != axes.size()) fields.wrong("space directions");
   std::size_t dimension = 0;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    axes[i].space = vectors[i] != "none";
+    axes[i].space = lower_case(vectors[i]) != "none";
     if (!axes[i].space) continue;
-    const auto v = vector_in(vectors[i]);
-    if (!v || v->empty() || v->size() > 3 || (dimension && dimension != v->size()))
+    auto v = vector_in(vectors[i]);
+    if (!v || v->empty() || v->size() > 4 || (dimension && dimension != v->size()))
       fields.wrong("space directions");
     dimension = v->size();
+    if (v->size() == 4 && !in_three(*v)) {
+      if (!along_fourth(*v)) fields.wrong("space directions");
+      axes[i].space = false;
+      continue;
+    }
+    v->resize(std::min<std::size_t>(3, v->size()));
     axes[i].direction = *v;
   }
 }
@@ -129,6 +149,30 @@ void read_spacings(const HeaderFields& fields, std::vector<Axis>& axes) {
   }
 }
 
+// Where the axes begin, which is where the first voxels lie or, as ITK has it, half a voxel before
+// them. Where spacings are missing, ITK passes over the size of a voxel that limits would give.
+void read_limits(const HeaderFields& fields, std::vector<Axis>& axes, const std::string& name) {
+  const std::string mins = fields.one_of({"axis mins", "axismins"}),
+                    maxs = fields.one_of({"axis maxs", "axismaxs"}),
+                    centers = fields.one_of({"centerings", "centers"});
+  if ((mins + maxs).empty() || fields.has("space directions")) return;
+  if (!fields.has("spacings"))
+    refuse(name, "has \"" + (mins.empty() ? maxs : mins) +
+                     "\" and neither \"spacings\" nor \"space directions\", which are read");
+  const auto words = words_of(fields.text(mins)), kinds = words_of(fields.text(centers));
+  if (mins.empty() || fields.has("space origin")) return;
+  if (words.size() != axes.size()) fields.wrong(mins);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto v = reals_in(words[i]);
+    if (!v) fields.wrong(mins);
+    const bool node = i < kinds.size() && lower_case(kinds[i]) == "node";
+    if (axes[i].space) axes[i].first = v->front() + (node ? 0 : axes[i].spacing / 2);
+  }
+  const auto known = [](const Axis& axis) { return std::isfinite(axis.first); };
+  if (!std::ranges::all_of(axes, known))
+    for (Axis& axis : axes) axis.first = 0;
+}
+
 // The kinds that the format knows, of axes that are no space.
 const std::set<std::string_view> other_kinds{"time",
                                              "list",
@@ -140,24 +184,24 @@ const std::set<std::string_view> other_kinds{"time",
                                              "scalar",
                                              "2-vector",
                                              "3-color",
-                                             "RGB-color",
-                                             "HSV-color",
-                                             "XYZ-color",
+                                             "rgb-color",
+                                             "hsv-color",
+                                             "xyz-color",
                                              "4-color",
-                                             "RGBA-color",
+                                             "rgba-color",
                                              "3-vector",
                                              "3-gradient",
                                              "3-normal",
                                              "4-vector",
                                              "quaternion",
-                                             "2D-symmetric-matrix",
-                                             "2D-masked-symmetric-matrix",
-                                             "2D-matrix",
-                                             "2D-masked-matrix",
-                                             "3D-symmetric-matrix",
-                                             "3D-masked-symmetric-matrix",
-                                             "3D-matrix",
-                                             "3D-masked-matrix"};
+                                             "2d-symmetric-matrix",
+                                             "2d-masked-symmetric-matrix",
+                                             "2d-matrix",
+                                             "2d-masked-matrix",
+                                             "3d-symmetric-matrix",
+                                             "3d-masked-symmetric-matrix",
+                                             "3d-matrix",
+                                             "3d-masked-matrix"};
 
 // Which axes are channels, where the directions do not say.
 void read_kinds(const HeaderFields& fields, std::vector<Axis>& axes, const std::string& name) {
@@ -166,9 +210,10 @@ void read_kinds(const HeaderFields& fields, std::vector<Axis>& axes, const std::
   const auto kinds = words_of(fields.text("kinds"));
   if (kinds.size() != axes.size()) fields.wrong("kinds");
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (kinds[i] == "complex") refuse(name, "holds complex numbers; only real ones are read");
-    if (of_space.count(kinds[i])) continue;
-    if (!other_kinds.count(kinds[i])) fields.wrong("kinds");
+    const std::string kind = lower_case(kinds[i]);
+    if (kind == "complex") refuse(name, "holds complex numbers; only real ones are read");
+    if (of_space.count(kind)) continue;
+    if (!other_kinds.count(kind)) fields.wrong("kinds");
     if (axes[i].direction.empty()) axes[i].space = false;
   }
 }
@@ -198,25 +243,25 @@ void order_axes(const std::vector<Axis>& axes, RawVolume& raw, const std::string
 std::array<double, 3> signs_of(const HeaderFields& fields) {
   static const std::map<std::string_view, std::array<double, 3>> known_spaces{
       {"right-anterior-superior", {1, 1, 1}},
-      {"RAS", {1, 1, 1}},
+      {"ras", {1, 1, 1}},
       {"right-anterior-superior-time", {1, 1, 1}},
-      {"RAST", {1, 1, 1}},
+      {"rast", {1, 1, 1}},
       {"left-anterior-superior", {-1, 1, 1}},
-      {"LAS", {-1, 1, 1}},
+      {"las", {-1, 1, 1}},
       {"left-anterior-superior-time", {-1, 1, 1}},
-      {"LAST", {-1, 1, 1}},
+      {"last", {-1, 1, 1}},
       {"left-posterior-superior", {-1, -1, 1}},
-      {"LPS", {-1, -1, 1}},
+      {"lps", {-1, -1, 1}},
       {"left-posterior-superior-time", {-1, -1, 1}},
-      {"LPST", {-1, -1, 1}},
+      {"lpst", {-1, -1, 1}},
       {"scanner-xyz", {-1, -1, 1}},
       {"scanner-xyz-time", {-1, -1, 1}},
-      {"3D-right-handed", {-1, -1, 1}},
-      {"3D-left-handed", {-1, -1, 1}},
-      {"3D-right-handed-time", {-1, -1, 1}},
-      {"3D-left-handed-time", {-1, -1, 1}}};
+      {"3d-right-handed", {-1, -1, 1}},
+      {"3d-left-handed", {-1, -1, 1}},
+      {"3d-right-handed-time", {-1, -1, 1}},
+      {"3d-left-handed-time", {-1, -1, 1}}};
   if (!fields.has("space")) return {-1, -1, 1};
-  const auto found = known_spaces.find(fields.text("space"));
+  const auto found = known_spaces.find(lowered(fields, "space"));
   if (found == known_spaces.end()) fields.wrong("space");
   return found->second;
 }
@@ -233,12 +278,13 @@ Matrix4 affine_of(const HeaderFields& fields, const std::vector<Axis>& axes) {
                                                          : 0;
       m[4 * row + column] = sign[row] * along;
     }
+    m[4 * column + 3] = sign[column] * axis.first;
     ++column;
   }
   if (!fields.has("space origin")) return m;
   const auto origin = vector_in(fields.text("space origin"));
-  if (!origin || origin->empty() || origin->size() > 3) fields.wrong("space origin");
-  for (std::size_t row = 0; row < origin->size(); ++row)
+  if (!origin || origin->empty() || origin->size() > 4) fields.wrong("space origin");
+  for (std::size_t row = 0; row < std::min<std::size_t>(3, origin->size()); ++row)
     m[4 * row + 3] = sign[row] * (*origin)[row];
   return m;
 }
@@ -252,11 +298,19 @@ std::vector<Axis> axes_of(const HeaderFields& fields, const std::string& name) {
   read_directions(fields, axes);
   read_spacings(fields, axes);
   read_kinds(fields, axes, name);
+  read_limits(fields, axes, name);
   return axes;
 }
 
+// Whether the voxels are numbers as text.
+bool is_numbers(const HeaderFields& fields) {
+  const std::string encoding = lowered(fields, "encoding");
+  return encoding == "ascii" || encoding == "text" || encoding == "txt";
+}
+
 bool is_big_endian(const HeaderFields& fields, StoredType type) {
-  const std::string endian = fields.text("endian");
+  const std::string endian = lowered(fields, "endian");
+  if (is_numbers(fields)) return false;
   if (size_of(type) == 1 && endian.empty()) return false;
   if (endian != "little" && endian != "big") fields.wrong("endian");
   return endian == "big";
@@ -264,13 +318,18 @@ bool is_big_endian(const HeaderFields& fields, StoredType type) {
 
 VoxelSource source_of(const HeaderFields& fields, const std::string& name) {
   VoxelSource source;
-  const std::string encoding = fields.text("encoding");
-  if (encoding == "gzip" || encoding == "gz")
+  const std::string encoding = lowered(fields, "encoding");
+  if (is_numbers(fields))
+    source.packing = Packing::numbers;
+  else if (encoding == "hex")
+    source.packing = Packing::hex;
+  else if (encoding == "gzip" || encoding == "gz")
     source.packing = Packing::gzip;
   else if (encoding != "raw")
     fields.wrong("encoding");
   const std::string lines = fields.one_of({"line skip", "lineskip"});
-  if (!lines.empty() && fields.whole(lines, 0) != 0) fields.wrong(lines);
+  if (!lines.empty()) source.lines = fields.whole(lines, 0);
+  if (source.lines < 0) fields.wrong(lines);
   const std::string bytes = fields.one_of({"byte skip", "byteskip"});
   if (!bytes.empty()) source.skip = fields.whole(bytes, 0);
   if (source.skip < -1 || (source.skip != 0 && source.packing != Packing::raw)) fields.wrong(bytes);

@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/trimmed.h"
 #include "kernels/files/gzip.h"
+#include "kernels/files/text_voxels.h"
 
 namespace sluice {
 
@@ -129,6 +130,19 @@ fs::path beside(const fs::path& header, const std::string& file) {
   return header.parent_path() / relative;
 }
 
+std::uint64_t behind_line(std::span<const std::uint8_t> file, std::uint64_t at,
+                          const std::string& name) {
+  const auto end = std::find(file.begin() + static_cast<std::ptrdiff_t>(at), file.end(), '\n');
+  if (end == file.end()) refuse(name, "ends before its voxels begin");
+  return static_cast<std::uint64_t>(end - file.begin()) + 1;
+}
+
+// What an editor or a text's end adds: "\n", "\r\n" or a 0.
+bool is_line_end(std::span<const std::uint8_t> bytes) {
+  return bytes.size() == 1 ? bytes[0] == '\n' || bytes[0] == 0
+                           : bytes.size() == 2 && bytes[0] == '\r' && bytes[1] == '\n';
+}
+
 }  // namespace
 
 Volume read_voxels(const RawVolume& raw, const VoxelSource& source, FileBytes header,
@@ -139,6 +153,7 @@ Volume read_voxels(const RawVolume& raw, const VoxelSource& source, FileBytes he
   const std::string name = voxels.string();
   FileBytes file = detached ? read(voxels) : std::move(header);
   std::uint64_t begin = detached ? 0 : source.header_end;
+  for (auto line = source.lines; line > 0; --line) begin = behind_line(file.view(), begin, name);
   if (source.skip > 0) begin += static_cast<std::uint64_t>(source.skip);
   if (source.skip < 0 && source.packing == Packing::raw && expected <= file.size())
     begin = file.size() - expected;
@@ -150,6 +165,14 @@ Volume read_voxels(const RawVolume& raw, const VoxelSource& source, FileBytes he
   } else if (source.packing == Packing::zlib) {
     file = inflate_zlib(rest, expected, name);
     begin = 0;
+  } else if (source.packing == Packing::numbers) {
+    file = voxels_of_numbers(rest, raw.type, expected, name);
+    begin = 0;
+  } else if (source.packing == Packing::hex) {
+    file = voxels_of_hex(rest, expected, name);
+    begin = 0;
+  } else if (rest.size() > expected && is_line_end(rest.subspan(expected))) {
+    file.shorten(begin + expected);
   } else if (rest.size() != expected) {
     refuse(name, std::string(rest.size() < expected ? "ends early" : "is too long") +
                      " (expected " + with_commas(expected) + " bytes of voxels, got " +

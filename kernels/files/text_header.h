@@ -66,16 +66,17 @@ class HeaderFields {
 // Bytes of the voxels that a header announces, refused above the volume limit.
 std::uint64_t voxel_bytes(const RawVolume& raw, const std::string& name);
 
-enum class Packing { raw, gzip, zlib };
+enum class Packing { raw, gzip, zlib, numbers, hex };  // the last two are text
 
 // Where the voxels are: after the header, or in a file beside it.
 struct VoxelSource {
   std::size_t header_end = 0;
-  std::string file;       // "": after the header
-  std::int64_t skip = 0;  // bytes before them; -1: the voxels are the file's last
+  std::string file;  // "": after the header
+  std::int64_t lines = 0;  // of text before them
+  std::int64_t skip = 0;   // bytes behind these; -1: the voxels are the file's last
   Packing packing = Packing::raw;
 };
-// The voxels decoded, exactly as many as the header announces.
+// The voxels decoded, exactly as many as the header announces; a line's end may follow plain ones.
 Volume read_voxels(const RawVolume& raw, const VoxelSource& source, FileBytes header,
                    const std::filesystem::path& path, at::ScalarType dtype, const ReadBytes& read);
 

@@ -74,6 +74,27 @@ nrrd("rgb.nrrd", f"type: uchar\ndimension: 4\nsizes: 3 {X} {Y} {Z}\nencoding: ra
 nrrd("spaced.nrrd", "type: short\nendian: little\nspace: LPS\n" + base +
      "space directions: (1, 0, 0) (0, 2, 0) (0, 0, 3)\nspace origin: (1, 2, 3)\n", voxels("i2"))
 
+space4 = f"type: short\nendian: little\ndimension: 4\nsizes: {X} {Y} {Z} 3\nencoding: raw\n"
+# As SimpleITK writes four axes.
+nrrd("four.nrrd", space4 + "space dimension: 4\nspace directions: (0,2,0,0) (-1.5,0,0,0) (0,0.1,3,0) "
+     "(0,0,0,4)\nkinds: domain domain domain domain\nspace origin: (10,-20,30.5,7)\n", voxels("i2", 3))
+nrrd("capitals.nrrd", "Type: SHORT\nEndian: Little\nSpace: Left-Posterior-Superior\nDimension: 3\n"
+     f"SIZES: {X} {Y} {Z}\nEncoding: GZIP\nKinds: Domain SPACE domain\n" +
+     turned.replace("space", "Space"), voxels("i2"), gz=True)
+nrrd("letters.nrrd", "type: short\nendian: little\nspace: lps\n" + base + turned, voxels("i2"))
+nrrd("limits.nrrd", "type: uchar\n" + base + "spacings: 0.5 2 3\naxis mins: 1 2 3\naxis maxs: 9 9 9\n"
+     "centerings: node cell ???\n",
+     voxels("u1"))
+numbers = " ".join(str(v * 3 - 30) for v in range(X * Y * Z)).encode() + b"\n"
+for name in "ascii", "text":
+    nrrd(name + ".nrrd", "type: short\nspace: RAS\n" + base.replace("raw", name) + turned,
+         numbers.replace(b" ", b",\n") if name == "text" else numbers)
+nrrd("hex.nrrd", "type: ushort\nendian: big\nspace: RAS\n" + base.replace("raw", "hex") + turned,
+     b"\n".join(voxels("u2", 1, ">").hex()[i:i + 20].encode() for i in range(0, 96, 20)) + b"\n")
+nrrd("line.nhdr", "type: short\nendian: little\nline skip: 2\nbyte skip: 3\n" + base,
+     b"a line\nanother\nabc" + voxels("i2"), "line.raw")
+nrrd("line_end.nrrd", "type: uchar\n" + base, voxels("u1") + b"\n")
+
 meta = (f"NDims = 3\nTransformMatrix = 0 1 0 -1 0 0 0 0 1\nOffset = 10 -20 30.5\n"
         f"CenterOfRotation = 0 0 0\nAnatomicalOrientation = RAI\nElementSpacing = 1.5 2 3\n"
         f"DimSize = {X} {Y} {Z}\n")

@@ -113,6 +113,34 @@ TEST_CASE("NRRD and MetaImage of every kind are read as ITK reads them") {
   }
 }
 
+TEST_CASE(
+    "NRRD voxels as text, and axes and limits that no volume has, are refused with the reason") {
+  const TemporaryFolder folder;
+  const auto why = [&](const std::string& fields, const std::string& voxels) {
+    const auto file = folder.write_text(
+        "a.nrrd", "NRRD0004\ntype: uchar\ndimension: 2\nsizes: 2 2\n" + fields + "\n" + voxels);
+    return message_of([&] { read_volume(file); });
+  };
+  CHECK(why("encoding: text\n", "1 2\n3, +4\n") == "");
+  CHECK(contains(why("encoding: text\n", "1 2\n3\n"), "ends early (expected 4 numbers, got 3)"));
+  CHECK(contains(why("encoding: text\n", "1 2 3 4 5"), "is too long (expected 4 numbers)"));
+  CHECK(contains(why("encoding: text\n", "1 2 3 256"),
+                 "number 4 of its voxels is \"256\", which is no uint8"));
+  CHECK(contains(why("encoding: ascii\n", "1 2 x 4"), "number 3 of its voxels is \"x\""));
+  CHECK(why("encoding: hex\n", "00 fF\n10 2a\n") == "");
+  CHECK(contains(why("encoding: hex\n", "00ff102"), "ends early (expected 4 bytes"));
+  CHECK(contains(why("encoding: hex\n", "00ff10  2"), "got 7 digits"));
+  CHECK(contains(why("encoding: hex\n", "00ff102a0"), "is too long (expected 4 bytes"));
+  CHECK(contains(why("encoding: hex\n", "00ff10 2g"), "is no hexadecimal digit"));
+  CHECK(why("encoding: raw\n", "1234\r\n") == "");
+  CHECK(contains(why("encoding: raw\n", "12345"), "is too long"));
+  CHECK(contains(why("encoding: raw\nline skip: 1\n", "1234"), "ends before its voxels begin"));
+  CHECK(contains(why("encoding: raw\naxis mins: 0 0\n", "1234"),
+                 "has \"axis mins\" and neither \"spacings\" nor \"space directions\""));
+  CHECK(contains(why("encoding: raw\nspace directions: (1,0,0,0) (0,1,0,0.5)\n", "1234"),
+                 "\"space directions\" cannot be"));
+}
+
 // SimpleITK 2.5.7 reads these with origin (-10, 20, 30.5), spacing (1.5, 2, 3), that direction, and
 // (0, 12), (4, 16), (8, 20), (2, 14) as the first pixels.
 TEST_CASE("A MetaImage is written as ITK reads it, and comes back") {
