@@ -26,6 +26,11 @@ auto make_decompressor() {
   return d;
 }
 
+std::span<const std::uint8_t> after_zeros(std::span<const std::uint8_t> bytes) {
+  const auto begin = std::ranges::find_if(bytes, [](std::uint8_t b) { return b != 0; });
+  return bytes.subspan(static_cast<std::size_t>(begin - bytes.begin()));
+}
+
 // zlib's streaming view of a gzip stream; one member after the other.
 class Inflater {
  public:
@@ -46,7 +51,11 @@ class Inflater {
     in_ = in_.subspan(static_cast<std::size_t>(z_.next_in - in_.data()));
     return asked - z_.avail_out;
   }
-  bool next_member() { return is_gzip(in_) && inflateReset(&z_) == Z_OK; }
+  // Whether another member follows; zeros before it, or before the end, are passed over.
+  bool next_member() {
+    in_ = after_zeros(in_);
+    return is_gzip(in_) && inflateReset(&z_) == Z_OK;
+  }
   std::size_t left() const { return in_.size(); }
   std::string message() const { return z_.msg ? z_.msg : ""; }
 
@@ -59,29 +68,37 @@ std::string bytes_of(std::uint64_t expected, std::uint64_t got) {
   return " (expected " + with_commas(expected) + " bytes, got " + with_commas(got) + ")";
 }
 
-// Decodes once more, slowly, to say in words what libdeflate answers with a number.
-std::string diagnose(std::span<const std::uint8_t> compressed, std::uint64_t expected) {
+// Decodes with zlib, slower than libdeflate, which answers with a number where this has words: why
+// a stream is refused, "" where it is not. The first bytes that come out go to `out`.
+std::string inflate_all(std::span<const std::uint8_t> compressed, std::uint64_t expected,
+                        Surplus surplus, std::span<std::uint8_t> out = {}) {
   Inflater inflater(compressed);
   std::vector<std::uint8_t> scratch(1u << 16);
+  const std::uint64_t most = surplus == Surplus::refused ? expected : max_volume_bytes;
   std::uint64_t got = 0;
   for (;;) {
     int status = Z_OK;
-    const std::size_t n = inflater.read(scratch, status);
+    const std::size_t n =
+        inflater.read(got < out.size() ? out.subspan(got) : std::span(scratch), status);
     got += n;
-    if (got > expected)
+    if (got > most)
       return "gzip stream holds more than the " + with_commas(expected) +
              " bytes that its header announces";
     if (status == Z_STREAM_END) {
-      if (inflater.left() == 0) return "gzip stream is too short" + bytes_of(expected, got);
-      if (!inflater.next_member())
+      if (inflater.next_member()) continue;
+      if (inflater.left() > 0)
         return with_commas(inflater.left()) + " bytes of garbage after the gzip stream";
-    } else if (status == Z_DATA_ERROR) {
+      return got < expected ? "gzip stream is too short" + bytes_of(expected, got) : "";
+    }
+    if (status == Z_DATA_ERROR) {
       if (inflater.message() == "incorrect data check") return "bad gzip checksum";
       if (inflater.message() == "incorrect length check") return "bad gzip length";
       return "damaged gzip stream after " + with_commas(got) + " bytes: " + inflater.message();
-    } else if (status != Z_OK || (n == 0 && inflater.left() == 0)) {
-      return "gzip stream ends early" + bytes_of(expected, got);
     }
+    if (status != Z_OK || (n == 0 && inflater.left() == 0))
+      return "gzip stream ends early" +
+             (got < expected ? bytes_of(expected, got)
+                             : ": its trailer, with checksum and length, is missing or cut");
   }
 }
 
@@ -104,22 +121,30 @@ std::size_t gunzip_front(std::span<const std::uint8_t> compressed, std::span<std
 }
 
 FileBytes gunzip(std::span<const std::uint8_t> compressed, std::uint64_t expected,
-                 const std::string& name) {
-  const auto fail = [&] { throw DataError(name + ": " + diagnose(compressed, expected)); };
+                 const std::string& name, Surplus surplus) {
+  const auto refuse = [&](const std::string& why) { throw DataError(name + ": " + why); };
+  const auto fail = [&] { refuse(inflate_all(compressed, expected, surplus)); };
   // Deflate never does better than 1032 to 1: a larger promise is broken before memory is taken.
   if (expected / 1032 > compressed.size()) fail();
   FileBytes out(expected);
   const auto decompressor = make_decompressor();
-  std::size_t read = 0, written = 0;
+  std::uint64_t written = 0;
+  auto rest = compressed;
   do {
     std::size_t n_in = 0, n_out = 0;
-    const auto result = libdeflate_gzip_decompress_ex(
-        decompressor.get(), compressed.data() + read, compressed.size() - read,
-        out.data() + written, expected - written, &n_in, &n_out);
+    const auto result =
+        libdeflate_gzip_decompress_ex(decompressor.get(), rest.data(), rest.size(),
+                                      out.data() + written, expected - written, &n_in, &n_out);
+    if (result == LIBDEFLATE_INSUFFICIENT_SPACE && surplus == Surplus::left_out) {
+      if (const auto why = inflate_all(compressed, expected, surplus, {out.data(), out.size()});
+          !why.empty())
+        refuse(why);
+      return out;
+    }
     if (result != LIBDEFLATE_SUCCESS) fail();
-    read += n_in;
+    rest = after_zeros(rest.subspan(n_in));
     written += n_out;
-  } while (read < compressed.size());
+  } while (!rest.empty());
   if (written != expected) fail();
   return out;
 }

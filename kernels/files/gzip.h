@@ -2,8 +2,9 @@
 // and for saying what is wrong with a damaged one.
 //
 // Invariant: gunzip() returns exactly the bytes that were compressed or throws DataError; every
-// member's CRC-32 and length are checked and not one byte may follow the last member. It never
-// allocates more than the caller expects, so a gzip bomb is refused by its size.
+// member's CRC-32 and length are checked and nothing but zeros, which tapes and blocks are filled
+// up with, may follow the last member. It never allocates more than the caller expects, so a gzip
+// bomb is refused by its size.
 #pragma once
 
 #include <span>
@@ -19,9 +20,12 @@ bool is_gzip(std::span<const std::uint8_t> bytes);
 // came out; nothing is checked yet.
 std::size_t gunzip_front(std::span<const std::uint8_t> compressed, std::span<std::uint8_t> out);
 
+// What becomes of bytes beyond those that are expected. Those that are left out are checked too.
+enum class Surplus { refused, left_out };
+
 // Decompresses all members into exactly `expected` bytes. `name` is the file's, for messages.
 FileBytes gunzip(std::span<const std::uint8_t> compressed, std::uint64_t expected,
-                 const std::string& name);
+                 const std::string& name, Surplus surplus = Surplus::refused);
 
 // Decompresses a single member, which itself says how long it is; refused above `limit` bytes.
 FileBytes gunzip_single(std::span<const std::uint8_t> compressed, std::uint64_t limit,

@@ -76,19 +76,25 @@ def case(rng, folder, n):
     bits = ODD[code] if odd else 8 * np.dtype(TYPES[code]).itemsize
     head, offset = header(rng, two, order, dim, code, bits, pair)
     count = int(np.prod(dim))
+    head = bytearray(head)
+    if n % 5 == 0:
+        struct.pack_into(order + "h", head, 14 if two else 72, n % 10)  # bitpix
+    head = bytes(head)
     if odd:
         voxels = bytes(count * bits // 8)
     else:
         values = rng.integers(0, 100, size=count)
         voxels = values.astype(order + TYPES[code]).tobytes()
     gz = rng.random() < 0.3
+    if n % 3 == 0:
+        voxels += bytes(n % 50)
     name = f"{n}." + ("img" if pair else "nii")
     files = {name: bytes(offset) + voxels if pair else head.ljust(offset, b"\0") + voxels}
     if pair:
         files[f"{n}.hdr"] = head
     for file, content in files.items():
         with open(f"{folder}/{file}" + (".gz" if gz else ""), "wb") as out:
-            out.write(gzip.compress(content, 1) if gz else content)
+            out.write(gzip.compress(content, 1) + bytes(n % 4) if gz else content)
     return name + (".gz" if gz else "")
 
 
