@@ -32,8 +32,9 @@ class CsvText {
     place_ = line_;
     do row.push_back(field());
     while (take(delimiter_));
-    take('\r');
-    if (!take('\n') && at_ != text_.size()) fail("something stands behind a closing quote");
+    const bool returned = take('\r'), fed = take('\n');  // either alone ends a line
+    line_ += returned && !fed;
+    if (!returned && !fed && at_ != text_.size()) fail("something stands behind a closing quote");
     return true;
   }
   [[noreturn]] void fail(const std::string& why) const {
@@ -126,37 +127,52 @@ class Columns {
 
 struct NumberColumn {
   std::size_t at;
-  std::optional<double> otherwise;   // of an empty field
-  std::vector<std::string> classes;  // its texts; none: it has numbers
+  std::optional<CsvNumber> otherwise;  // of an empty field
+  std::vector<std::string> classes;    // its texts; none: it has numbers
 };
 
+// A double that is whole and exact as one.
+CsvNumber number_of(double value) {
+  CsvNumber n{value, std::nullopt};
+  if (value == std::floor(value) && std::abs(value) <= 9007199254740992.0)
+    n.whole = static_cast<std::int64_t>(value);
+  return n;
+}
+
+template <class T>
+bool reads_as(std::string_view digits, T& value) {
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return error == std::errc{} && end == digits.data() + digits.size();
+}
+
 // As pandas reads it, so blanks may stand around it.
-double number_in(const std::string& field, const NumberColumn& column, const CsvText& text) {
+CsvNumber number_in(const std::string& field, const NumberColumn& column, const CsvText& text) {
   std::string_view digits = field;
   digits.remove_prefix(std::min(digits.find_first_not_of(" \t"), digits.size()));
   digits.remove_suffix(digits.size() - (digits.find_last_not_of(" \t") + 1));
   if (digits.empty() && column.otherwise) return *column.otherwise;
   if (!column.classes.empty()) {
     const auto found = std::find(column.classes.begin(), column.classes.end(), digits);
-    if (found != column.classes.end()) return static_cast<double>(found - column.classes.begin());
+    if (found != column.classes.end())
+      return number_of(static_cast<double>(found - column.classes.begin()));
     std::string known;
     for (const auto& name : column.classes) known += (known.empty() ? "" : ", ") + name;
     text.fail("\"" + field + "\" is none of the classes " + known);
   }
   if (digits.starts_with('+')) digits.remove_prefix(1);
   double value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc{} || end != digits.data() + digits.size() || !std::isfinite(value))
+  if (std::int64_t whole = 0; reads_as(digits, whole)) return {static_cast<double>(whole), whole};
+  if (!reads_as(digits, value) || !std::isfinite(value))
     text.fail(
         "\"" + field + "\" is no number; " +
         (digits.empty() ? "\"defaults\" gives empty fields one" : "\"classes\" numbers texts"));
-  return value;
+  return number_of(value);
 }
 
 // A row whose field is empty is in no fold.
 std::optional<std::int64_t> fold_in(const std::string& field, const CsvText& text) {
   if (field.find_first_not_of(" \t") == std::string::npos) return std::nullopt;
-  const double fold = number_in(field, {}, text);
+  const double fold = number_in(field, {}, text).value;
   if (fold < 0 || fold != std::floor(fold) || fold > 1e9)
     text.fail("\"" + field + "\" is no fold's number");
   return static_cast<std::int64_t>(fold);
@@ -184,11 +200,13 @@ CsvList list_of_csv(const fs::path& file, const fs::path& root, const CsvColumns
   fields = asked.values;
   for (const auto& [key, group] : asked.groups.items()) fields.push_back(key);
   must_be_fields(asked.defaults, "defaults", fields, text);
-  const auto otherwise = [&](const std::string& key) -> std::optional<double> {
+  const auto otherwise = [&](const std::string& key) -> std::optional<CsvNumber> {
     const auto found = asked.defaults.find(key);
     if (found == asked.defaults.end()) return std::nullopt;
     if (!found->is_number()) text.fail("defaults." + key + " is no number");
-    return found->get<double>();
+    const double value = found->get<double>();
+    if (!found->is_number_integer() || value >= 0x1p63) return number_of(value);
+    return CsvNumber{value, found->get<std::int64_t>()};
   };
   must_be_fields(asked.classes, "classes", fields, text);
   const auto classes = [&](const std::string& key) -> std::vector<std::string> {

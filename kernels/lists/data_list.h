@@ -70,6 +70,10 @@ struct CsvColumns {
   nlohmann::ordered_json classes;
   nlohmann::ordered_json fold;  // the name or number of the column with each row's fold; null: none
 };
+struct CsvNumber {
+  double value = 0;
+  std::optional<std::int64_t> whole;  // exact, where the field has a whole number that fits
+};
 struct CsvList {
   DataList items;
   struct Value {
@@ -78,8 +82,8 @@ struct CsvList {
     std::size_t first = 0, count = 1;  // where its numbers stand in a row
   };
   std::vector<Value> values;
-  std::vector<std::vector<double>> numbers;  // a row an item
-  OwnFolds folds;                            // where columns.fold says so
+  std::vector<std::vector<CsvNumber>> numbers;  // a row an item
+  OwnFolds folds;                               // where columns.fold says so
 };
 CsvList list_of_csv(const std::filesystem::path& file, const std::filesystem::path& root,
                     const CsvColumns& columns);

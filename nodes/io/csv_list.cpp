@@ -92,19 +92,23 @@ struct CsvListSource final : Node {
       list_ = chosen(list_, items_of_fold(all.folds, p, p.file));
     limit_list(list_, p.limit);
     for (const CsvList::Value& value : all.values) {
-      const auto whole = [&](const std::vector<double>& row) {
+      const auto whole = [&](const std::vector<CsvNumber>& row) {
         return std::all_of(row.begin() + static_cast<std::ptrdiff_t>(value.first),
                            row.begin() + static_cast<std::ptrdiff_t>(value.first + value.count),
-                           [](double v) { return v == std::floor(v) && std::abs(v) <= 9e15; });
+                           [](const CsvNumber& n) { return n.whole.has_value(); });
       };
       const auto type = std::ranges::all_of(all.numbers, whole) ? at::kLong : at::kFloat;
       values_.emplace_back(value.key, std::vector<at::Tensor>());
       for (const DataItem& item : list_) {
-        const double* from = all.numbers[item.row].data() + value.first;
-        values_.back().second.push_back(
-            at::tensor(at::ArrayRef<double>(from, value.count), at::kDouble)
-                .view(value.shape)
-                .to(type));
+        at::Tensor numbers = at::empty({static_cast<std::int64_t>(value.count)}, type);
+        for (std::size_t i = 0; i < value.count; ++i) {
+          const CsvNumber& n = all.numbers[item.row][value.first + i];
+          if (type == at::kLong)
+            numbers.data_ptr<std::int64_t>()[i] = *n.whole;
+          else
+            numbers.data_ptr<float>()[i] = static_cast<float>(n.value);
+        }
+        values_.back().second.push_back(numbers.view(value.shape));
       }
     }
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/base/error.h"
 #include "kernels/files/gzip.h"
@@ -157,6 +158,35 @@ TEST_CASE("csv_list's numbers may stand between blanks, and empty fields have a 
   CHECK(all[1].tensor("age").equal(at::scalar_tensor(-1, at::kLong)));
   CHECK(all[0].tensor("at").equal(at::tensor({1.5f, 0.5f})));
   CHECK(all[1].tensor("at").equal(at::tensor({0.5f, 2.f})));
+}
+
+TEST_CASE("csv_list keeps whole numbers of 64 bits, and reads lines that a return alone ends") {
+  TemporaryFolder folder;
+  Driver source("csv_list",
+                {{"file", folder
+                              .write_text("l.csv",
+                                          "image,id,large,far\ra.nii,9007199254740993,+7,1\r"
+                                          "b.nii,-9223372036854775808,9e2,1e300\r")
+                              .string()},
+                 {"values", {"id", "large", "far"}}});
+  const auto all = samples_of(source);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].tensor("id").scalar_type() == at::kLong);
+  CHECK(all[0].tensor("id").item<std::int64_t>() == 9007199254740993);
+  CHECK(all[1].tensor("id").item<std::int64_t>() == std::numeric_limits<std::int64_t>::min());
+  CHECK(all[0].tensor("large").item<std::int64_t>() == 7);
+  CHECK(all[1].tensor("large").item<std::int64_t>() == 900);
+  CHECK(all[0].tensor("far").scalar_type() == at::kFloat);
+  const auto bad = folder.write_text("bad.csv", "image,b\ra,1\rb,x\r").string();
+  CHECK(contains(message_of([&] {
+                   Driver("csv_list", {{"file", bad}, {"values", "b"}});
+                 }),
+                 "bad.csv:3: \"x\" is no number"));
+  // A default is as exact.
+  Driver with_default("csv_list", {{"file", folder.write_text("d.csv", "image,id\na,\n").string()},
+                                   {"values", "id"},
+                                   {"defaults", {{"id", 9007199254740993}}}});
+  CHECK(samples_of(with_default).at(0).tensor("id").item<std::int64_t>() == 9007199254740993);
 }
 
 TEST_CASE("csv_list numbers the texts of a column by their place in a list") {
