@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "engine/base/error.h"
+#include "engine/base/image_files.h"
 #include "engine/base/trimmed.h"
 #include "kernels/files/gzip.h"
 #include "kernels/files/raw_volume.h"
@@ -40,6 +41,16 @@ const std::set<std::string_view> meta_keys{"ObjectType",
                                            "ElementType",
                                            "ElementNumberOfChannels",
                                            "ElementDataFile",
+                                           "ElementNBits",
+                                           "ElementToIntensityFunctionSlope",
+                                           "ElementToIntensityFunctionOffset",
+                                           "ImagePosition",
+                                           "SequenceID",
+                                           "ID",
+                                           "ParentID",
+                                           "AcquisitionDate",
+                                           "Color",
+                                           "DistanceUnits",
                                            "Comment",
                                            "Name"};
 
@@ -75,7 +86,7 @@ HeaderFields meta_fields(HeaderLines& lines, const std::string& name) {
     const auto equals = line->find('=');
     if (equals == std::string::npos) refuse(name, "is no MetaImage: a header line has no \"=\"");
     const std::string key = trimmed(line->substr(0, equals)), value = line->substr(equals + 1);
-    if (meta_keys.count(key) || key.starts_with("ElementToIntensityFunction"))
+    if (meta_keys.count(key))
       fields.add(key, trimmed(value));
     else
       others.emplace(key, trimmed(value));
@@ -163,14 +174,37 @@ std::string geometry_text(const Matrix4& m) {
          row_of({spacing[0], spacing[1], spacing[2]});
 }
 
-VoxelSource source_of(const HeaderFields& fields, std::size_t header_end, std::size_t file_size,
+// The files of a list or a pattern, of which each has one step along the last axis; none where one
+// file has all voxels.
+std::vector<std::string> several_files(const HeaderFields& fields, HeaderLines& lines,
+                                       const std::string& name) {
+  const std::string file = fields.text("ElementDataFile");
+  const bool list = file == "LIST" || file.starts_with("LIST ");
+  if (!list && file.find('%') == std::string::npos) return {};
+  const auto axes = static_cast<std::size_t>(fields.whole("NDims", 0));
+  const auto count = static_cast<std::size_t>(fields.sizes("DimSize", axes).back());
+  if (list && file != "LIST" && file != "LIST " + std::to_string(axes - 1) + "D")
+    fields.wrong("ElementDataFile");
+  std::vector<std::string> files;
+  if (!list) files = numbered_files(file);
+  if (list)
+    for (auto line = lines.next(); line && !line->empty(); line = lines.next())
+      files.push_back(*line);
+  if (files.size() != count)
+    refuse(name, "names " + std::to_string(files.size()) + " files of voxels by \"" + file +
+                     "\", the last axis has " + std::to_string(count));
+  if (flag(fields, "CompressedData"))
+    refuse(name, "keeps its voxels in several files that are compressed; plain ones are read");
+  return files;
+}
+
+VoxelSource source_of(const HeaderFields& fields, HeaderLines& lines, std::size_t file_size,
                       const std::string& name) {
   VoxelSource source;
-  source.header_end = header_end;
+  source.files = several_files(fields, lines, name);
+  const std::size_t header_end = source.header_end = lines.position();
   if (flag(fields, "CompressedData")) source.packing = Packing::zlib;
   const std::string file = fields.text("ElementDataFile");
-  if (file.starts_with("LIST") || file.find('%') != std::string::npos)
-    refuse(name, "keeps its voxels in several files; one is read");
   if (file != "LOCAL" && file != "Local" && file != "local") source.file = file;
   source.skip = fields.whole("HeaderSize", 0);
   if (source.skip < -1 || (source.skip != 0 && source.file.empty())) fields.wrong("HeaderSize");
@@ -191,7 +225,7 @@ Volume read_meta_image(const std::filesystem::path& path, at::ScalarType dtype,
   HeaderLines lines(file.view(), name);
   const HeaderFields fields = meta_fields(lines, name);
   const RawVolume raw = raw_volume(fields, name);
-  const VoxelSource source = source_of(fields, lines.position(), file.size(), name);
+  const VoxelSource source = source_of(fields, lines, file.size(), name);
   return read_voxels(raw, source, std::move(file), path, dtype, read);
 }
 

@@ -2,7 +2,8 @@
 // it; plain or compressed (zlib).
 //
 // Invariant: as nifti.h's: the whole file and nothing but the file. Components and a fourth axis
-// become channels, the LPS geometry an RAS affine.
+// become channels, the LPS geometry an RAS affine. ElementToIntensityFunctionSlope and Offset are
+// left aside, as ITK leaves them: the numbers are those that stand in the file.
 #pragma once
 
 #include "kernels/files/volume.h"

@@ -137,6 +137,31 @@ std::uint64_t behind_line(std::span<const std::uint8_t> file, std::uint64_t at,
   return static_cast<std::uint64_t>(end - file.begin()) + 1;
 }
 
+// The voxels of several files, one after the other.
+FileBytes joined(const VoxelSource& source, std::uint64_t expected, const fs::path& path,
+                 const ReadBytes& read) {
+  const std::uint64_t each = expected / source.files.size();
+  FileBytes all;
+  std::uint8_t* to = nullptr;
+  for (const auto& file : source.files) {
+    const fs::path part = beside(path, file);
+    const FileBytes bytes = read(part);
+    const std::uint64_t skip = source.skip >= 0      ? static_cast<std::uint64_t>(source.skip)
+                               : bytes.size() < each ? 0
+                                                     : bytes.size() - each;
+    if (skip > bytes.size() || bytes.size() - skip != each)
+      refuse(part.string(), "ends early or is too long (expected " + with_commas(each) +
+                                " bytes of voxels, got " +
+                                with_commas(bytes.size() - std::min(skip, bytes.size())) + ")");
+    if (!to) {
+      all = FileBytes(expected);
+      to = all.data();
+    }
+    to = std::copy_n(bytes.data() + skip, each, to);
+  }
+  return all;
+}
+
 // What an editor or a text's end adds: "\n", "\r\n" or a 0.
 bool is_line_end(std::span<const std::uint8_t> bytes) {
   return bytes.size() == 1 ? bytes[0] == '\n' || bytes[0] == 0
@@ -148,6 +173,10 @@ bool is_line_end(std::span<const std::uint8_t> bytes) {
 Volume read_voxels(const RawVolume& raw, const VoxelSource& source, FileBytes header,
                    const fs::path& path, at::ScalarType dtype, const ReadBytes& read) {
   const std::uint64_t expected = voxel_bytes(raw, path.string());
+  if (!source.files.empty()) {
+    FileBytes all = joined(source, expected, path, read);
+    return to_volume(raw, all, 0, dtype, path.string());
+  }
   const bool detached = !source.file.empty();
   const fs::path voxels = detached ? beside(path, source.file) : path;
   const std::string name = voxels.string();

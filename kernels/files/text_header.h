@@ -72,6 +72,8 @@ enum class Packing { raw, gzip, zlib, numbers, hex };  // the last two are text
 struct VoxelSource {
   std::size_t header_end = 0;
   std::string file;  // "": after the header
+  // Several files in its place: each has as many of the voxels as the others.
+  std::vector<std::string> files;
   std::int64_t lines = 0;  // of text before them
   std::int64_t skip = 0;   // bytes behind these; -1: the voxels are the file's last
   Packing packing = Packing::raw;

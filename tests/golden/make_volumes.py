@@ -36,7 +36,7 @@ def mha(name, head, data, detached=None, packed=False):
     text = (f"ObjectType = Image\nBinaryData = True\nCompressedData = {packed}\n{size}" + head +
             f"ElementDataFile = {detached or 'LOCAL'}\n")
     files[name] = text.encode() + (b"" if detached else data)
-    if detached:
+    if data and detached:
         files[detached] = data
 
 
@@ -117,6 +117,14 @@ mha("others_fields.mha", "BinaryDataByteOrderMSB = False\n" + meta + "ITK_origin
     "dim[0] = 3\nqform_code_name = NIFTI_XFORM_SCANNER_ANAT\nscl_slope = 2\nElementType = MET_SHORT\n",
     voxels("i2"))
 mha("long.mha", "BinaryDataByteOrderMSB = false\n" + meta + "ElementType = MET_LONG\n", voxels("i4"))
+mha("fields.mha", "ID = 3\nParentID = -1\nAcquisitionDate = 2020-01-02\nColor = 1 1 1 1\nNDims = 3\n"
+    f"DistanceUnits = mm\nElementSpacing = 1 2 3\nDimSize = {X} {Y} {Z}\nElementNBits = 16\n"
+    "ElementToIntensityFunctionSlope = 2\nElementToIntensityFunctionOffset = 5\n"
+    "ElementType = MET_SHORT\n", voxels("i2"))
+for i in range(Z):
+    files[f"slice{i + 1:02d}.raw"] = voxels("i2")[i * 2 * X * Y:(i + 1) * 2 * X * Y]
+mha("pattern.mhd", meta + "ElementType = MET_SHORT\n", b"", f"slice%02d.raw 1 {Z} 1")
+mha("slices.mhd", meta + "ElementType = MET_SHORT\n", b"", "LIST\nslice02.raw\nslice01.raw")
 mha("size.mha", f"NDims = 3\nDimSize = {X} {Y} {Z}\nElementSize = 1 2 3\nPosition = 1 2 3\n"
     "ElementType = MET_UCHAR\n", voxels("u1"))
 

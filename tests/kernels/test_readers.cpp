@@ -141,6 +141,27 @@ TEST_CASE(
                  "\"space directions\" cannot be"));
 }
 
+TEST_CASE("A MetaImage's list or pattern names a file for each step along the last axis") {
+  const TemporaryFolder folder;
+  for (const char* name : {"s1.raw", "s2.raw"}) folder.write_text(name, "1234");
+  const auto why = [&](const std::string& files, const std::string& more = "") {
+    const auto file = folder.write_text(
+        "a.mhd", "ObjectType = Image\nNDims = 3\nBinaryData = True\nDimSize = 2 2 2\n" + more +
+                     "ElementType = MET_UCHAR\nElementDataFile = " + files + "\n");
+    return message_of([&] { read_volume(file); });
+  };
+  CHECK(why("LIST\ns1.raw\ns2.raw") == "");
+  CHECK(why("LIST 2D\ns1.raw\ns2.raw") == "");
+  CHECK(why("s%d.raw 1 2") == "");
+  CHECK(contains(why("LIST\ns1.raw"), "names 1 files of voxels by \"LIST\", the last axis has 2"));
+  CHECK(contains(why("s%d.raw"), "names 0 files of voxels"));
+  CHECK(contains(why("LIST 1D\ns1.raw\ns2.raw"), "cannot be LIST 1D"));
+  CHECK(contains(why("s%d.raw 1 3 2"), "s3.raw: no such file"));
+  CHECK(contains(why("LIST\n../s1.raw\ns2.raw"), "which is not beside it"));
+  CHECK(contains(why("s%d.raw 1 2", "CompressedData = True\n"), "files that are compressed"));
+  CHECK(contains(why("s%d.raw 1 2", "HeaderSize = 1\n"), "expected 4 bytes of voxels, got 3"));
+}
+
 // SimpleITK 2.5.7 reads these with origin (-10, 20, 30.5), spacing (1.5, 2, 3), that direction, and
 // (0, 12), (4, 16), (8, 20), (2, 14) as the first pixels.
 TEST_CASE("A MetaImage is written as ITK reads it, and comes back") {
