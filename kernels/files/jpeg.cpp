@@ -51,6 +51,9 @@ class Decoder {
   std::int64_t width() const { return c_.output_width; }
   std::int64_t height() const { return c_.output_height; }
   std::int64_t channels() const { return c_.num_components == 1 ? 1 : 3; }
+  bool is_cmyk() const {
+    return c_.jpeg_color_space == JCS_CMYK || c_.jpeg_color_space == JCS_YCCK;
+  }
   const char* message() const { return errors_.text; }
 
  private:
@@ -80,6 +83,8 @@ Volume read_jpeg(const std::filesystem::path& path, at::ScalarType dtype, const 
   const FileBytes file = read(path);
   Decoder decoder(file);
   if (!decoder.read_header()) throw DataError(name + ": " + decoder.message());
+  if (decoder.is_cmyk())
+    throw DataError(name + ": is a CMYK JPEG, of four inks; grey and RGB ones are read");
   const std::int64_t w = decoder.width(), h = decoder.height(), c = decoder.channels();
   if (static_cast<std::uint64_t>(w * h * c) > max_volume_bytes)
     throw DataError(name + ": declares more than " + with_commas(max_volume_bytes) + " bytes");

@@ -85,7 +85,9 @@ at::Tensor stored_as(const at::Tensor& data, StoredType type, const std::string&
     });
     const at::Tensor wide = in.to(at::kDouble);
     const double least = wide.min().item<double>(), most = wide.max().item<double>();
-    // Truncation saves what lies less than one beyond the limits. NaN fails both comparisons.
+    if (std::isnan(least))
+      throw DataError(name + ": values that are not a number (NaN) do not fit " + name_of(type));
+    // Truncation saves what lies less than one beyond the limits.
     if (!(least > low - 1 && most < above))
       throw DataError(name + ": values from " + std::to_string(least) + " to " +
                       std::to_string(most) + " do not fit " + name_of(type));

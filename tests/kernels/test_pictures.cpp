@@ -308,3 +308,10 @@ TEST_CASE("A TIFF is turned as its orientation says, which its pages have in com
   const std::string why = message_of([&] { read_volume(folder.write("p.tif", pages.bytes)); });
   CHECK(why.find("the first 3 x 2 pixels of 1 times 8 bits in orientation 6") != why.npos);
 }
+
+TEST_CASE("A CMYK JPEG is called one") {
+  const TemporaryFolder folder;
+  const auto file = folder.write(
+      "c.jpg", jpeg_of(8, 8, 4, 90, [](int x, int y, int c) { return std::uint8_t(x * y + c); }));
+  CHECK(message_of([&] { read_volume(file); }).find("is a CMYK JPEG") != std::string::npos);
+}
