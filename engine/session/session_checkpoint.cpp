@@ -220,11 +220,9 @@ void Session::resume() {
     if (has.contains(source) && has[source] != count)
       refuse("its place in the data means nothing any more: " + source + " had " + count.dump() +
              " items and has " + has[source].dump());
-  const Json files = c.state.value("files", Json::object());
-  for (const auto& [source, digest] : files.items())
-    if (files_.contains(source) && files_[source] != digest)
-      note("the files of " + source + " are others than those of " + options_.resume +
-           ", or were written to since");
+  for (const std::string& change :
+       source_changes(c.state.value("sources", Json::object()), files_, options_.resume))
+    note(change);
   load_nodes();
   if (!options_.quiet) tell("resuming from " + from.string());
   checkpoint_.reset();
@@ -302,14 +300,14 @@ Json Session::items() const {
   });
 }
 Json Session::source_files() const {
-  return of_sources([](const Node& source) { return Json(source_digest(source)); });
+  return of_sources([](const Node& source) { return source_digests(source); });
 }
 
 // A resume would say so too; a run that is at its end has none.
 void Session::warn_of_changed_files() const {
   const Json now = source_files();
-  for (const auto& [source, digest] : files_.items())
-    if (now.value(source, digest) != digest)
+  for (const auto& [source, digests] : files_.items())
+    if (now.value(source, digests) != digests)
       warn("the files of " + source +
            " were written to while the run went on: what it read may be neither the old ones nor "
            "the new");
@@ -427,7 +425,7 @@ void Session::save(const std::string& name, const Resume& position, Keeps which)
              {"turn", stays_.is_null() ? turn_place(*plan_, position.turn) : stays_["turn"]},
              {"batch", stays_.is_null() ? Json(position.batch) : stays_["batch"]},
              {"items", items()},
-             {"files", files_},
+             {"sources", files_},
              {"updaters", updaters},
              {"steps", steps_},
              {"seed", graph_->run.seed},

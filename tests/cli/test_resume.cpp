@@ -252,6 +252,56 @@ TEST_CASE("a resume says that the files of training are others, and not that the
   CHECK(contains(r.err, "the files of list are others than those of a, or were written to since"));
 }
 
+namespace {
+
+// The images, labels and weights of training stand in a list of 2400 rows, of which the second
+// alone is of i2.nii.
+struct ListedTraining : TinyTraining {
+  ListedTraining() {
+    json g = json::parse(tiny_training);
+    g["nodes"]["list"] = {{"type", "csv_list"},
+                          {"file", "list.csv"},
+                          {"keys", {"image", "label"}},
+                          {"values", {"weight"}}};
+    g["nodes"]["train"] = {{"type", "load_image"}, {"in", "list"}, {"keys", {"image", "label"}}};
+    folder.write("g.json", g.dump());
+    for (const char* name : {"i1", "i2", "l1"})
+      folder.write(std::string(name) + ".nii", shell::nifti(16));
+    list(1);
+  }
+  void list(double weight) const {
+    std::string rows = "image,label,weight\n";
+    for (int i = 0; i < 2400; ++i)
+      rows += std::string(i == 1 ? "i2" : "i1") + ".nii,l1.nii," +
+              std::to_string(i == 1 ? weight : 0.5) + "\n";
+    folder.write("list.csv", rows);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a resume says that values in a list are others, or one file of many") {
+  const ListedTraining t;
+  const std::string on = "--resume a --steps 1",
+                    values =
+                        "the values (labels, weights) of the "
+                        "samples of list are others than those of a",
+                    files = "the files of list are others than those of a";
+  const auto first = t.run("--out a --steps 1");
+  REQUIRE_MESSAGE(first.code == 0, first.err);
+  const auto same = t.run(on);
+  CHECK_MESSAGE(same.code == 0, same.err);
+  CHECK(!contains(same.err, "others than those"));
+  t.list(2);
+  const auto weight = t.run(on);
+  CHECK_MESSAGE(contains(weight.err, values), weight.err);
+  CHECK(!contains(weight.err, files));
+  fs::last_write_time(t.folder.path / "i2.nii", fs::file_time_type::clock::now());
+  const auto file = t.run(on);
+  CHECK_MESSAGE(contains(file.err, files), file.err);
+  CHECK(!contains(file.err, values));
+}
+
 TEST_CASE("files of training that are written to during a run are told at its end") {
   const TinyTraining t;
   json g = json::parse(tiny_training);
