@@ -270,7 +270,10 @@ void Session::load_nodes() {
     if (!values.contains(n.path())) continue;
     if (types.contains(n.path()) && types[n.path()] != n.spec->name) continue;  // --force
     try {
-      nodes_[i]->load(state_of(n.path(), c.optimizer, values));
+      State state = state_of(n.path(), c.optimizer, values);
+      // A node that misses something in it refuses, or begins anew.
+      if (options_.force && state.values.is_object()) state.values["force"] = true;
+      nodes_[i]->load(state);
     } catch (...) {
       rethrow_with(checkpoint_path_.string() + ": the state of nodes." + n.path(), Exit::data);
     }

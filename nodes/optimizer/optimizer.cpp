@@ -1,5 +1,6 @@
 #include "nodes/optimizer/optimizer.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -37,6 +38,27 @@ void follow(Slot& slot, const at::Tensor& weight) {
   slot.weight = weight.detach();
   for (const auto& [prefix, member] : moments)
     if ((slot.*member).defined()) slot.*member = (slot.*member).to(weight.device());
+}
+
+// Whether the checkpoint is of an optimizer that had none of these moments, and --force says to go
+// on with zeros.
+bool begins_anew(const State& state, const kernels::OptimRule& rule, const Slot& slot,
+                 const std::pair<const char*, Moment>& moment, const std::string& node) {
+  const auto& [prefix, member] = moment;
+  if (!(slot.*member).defined() || member == &Slot::second) return false;
+  const auto saved = state.tensors.lower_bound(prefix);
+  if (saved != state.tensors.end() && saved->first.starts_with(prefix)) return false;
+  const char* setting = rule.kind == kernels::OptimKind::rmsprop ? "centered" : "amsgrad";
+  if (member == &Slot::first) {
+    if (!rule.by_momentum()) return false;
+    setting = rule.momentum != 0 ? "momentum" : "lr_schedule";
+  }
+  const std::string why = "nodes." + node + "." + setting +
+                          ": the run had it otherwise, so there is nothing for it to go on from";
+  if (!state.values.value("force", false))
+    throw Error(Exit::usage, why + "; --force goes on all the same, with zeros");
+  warn(why + ": it begins with zeros");
+  return true;
 }
 
 }  // namespace
@@ -292,8 +314,10 @@ void Optimizer::load(const State& state) {
   }
   memory_.write(then);
   if (sharded_) sharded_->take_buffers();
-  for (std::size_t i = 0; i < slots_.size(); ++i)
-    for (const auto& [prefix, member] : moments) {
+  for (const auto& moment : moments) {
+    if (begins_anew(state, rule_, slots_.front(), moment, path_)) continue;
+    const auto& [prefix, member] = moment;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
       const Slot& s = slots_[i];
       const at::Tensor& m = s.*member;
       if (!m.defined()) continue;
@@ -308,6 +332,7 @@ void Optimizer::load(const State& state) {
       const at::Tensor as_it_lies = at::empty_like(s.weight).copy_(saved->second);
       m.copy_(at::from_blob(as_it_lies.data_ptr<float>() + s.begin, m.sizes(), at::kFloat));
     }
+  }
 }
 
 // `value`: where it is known already.

@@ -302,6 +302,30 @@ TEST_CASE("a resume says that values in a list are others, or one file of many")
   CHECK(!contains(file.err, values));
 }
 
+TEST_CASE(
+    "a setting whose moments the checkpoint does not have is refused by name, or begins anew") {
+  const TinyTraining t;
+  const std::string sgd = "--set nodes.step.type=sgd ";
+  const std::tuple<std::string, std::string, std::string> cases[] = {
+      {sgd, "--set +nodes.step.momentum=0.9", "momentum"},
+      {sgd, "--set +nodes.step.lr_schedule=one_cycle", "lr_schedule"},
+      {"", "--set +nodes.step.amsgrad=true", "amsgrad"},
+      {"--set nodes.step.type=rmsprop ", "--set +nodes.step.centered=true", "centered"}};
+  for (const auto& [before, more, setting] : cases) {
+    CAPTURE(setting);
+    REQUIRE(t.run(before + "--set run.epochs=1 --out a --overwrite").code == 0);
+    const std::string on = before + more + " --set run.epochs=2 --resume a ";
+    const auto refused = t.run(on);
+    CHECK_MESSAGE(refused.code == 2, refused.err);
+    CHECK_MESSAGE(contains(refused.err, "nodes.step." + setting + ": the run had it otherwise"),
+                  refused.err);
+    const auto forced = t.run(on + "--force");
+    CHECK_MESSAGE(forced.code == 0, forced.err);
+    CHECK_MESSAGE(contains(forced.err, "nodes.step." + setting), forced.err);
+    CHECK(t.json_of("a/summary.json").at("epochs") == 2);
+  }
+}
+
 TEST_CASE("files of training that are written to during a run are told at its end") {
   const TinyTraining t;
   json g = json::parse(tiny_training);
