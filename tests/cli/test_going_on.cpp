@@ -47,6 +47,11 @@ TEST_CASE("a run that its stop rule has ended is at its end, however often it is
   const std::string rules = falling + stops_after_three + "--set +run.checkpoint.every_epochs=1 ";
   REQUIRE(t.run(rules + "--set run.epochs=9 --out r").code == 0);
   CHECK(t.json_of("r/summary.json").at("epochs") == 3);
+  const auto told =
+      shell::run(t.in_folder + "$SLUICE run g.json " + rules + "--set run.epochs=9 --out told");
+  CHECK(contains(told.out,
+                 "run.stop has ended it; with another run.stop `sluice run --resume told`"));
+  CHECK(!contains(told.out, "  `sluice run --resume told` goes on"));
   const std::string weights = t.weights("r"), summary = t.folder.read("r/summary.json");
   for (const std::string again : {"run --resume r", "run r/graph.json --out r --continue"}) {
     CAPTURE(again);

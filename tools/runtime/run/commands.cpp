@@ -46,7 +46,10 @@ void print_result(const Session& session, const Outcome& outcome, const Options&
     fmt::print("  {}\n", who);
   const std::string folder = session.out_dir().string();
   if (!folder.empty()) fmt::print("  results in {}\n", folder);
-  if (outcome.status == Outcome::Status::cut && session.plan().turns && session.can_resume())
+  if (session.is_stopped_by_rule() && session.can_resume())
+    fmt::print("  run.stop has ended it; with another run.stop `sluice run --resume {}` goes on\n",
+               shell_word(folder));
+  else if (outcome.status == Outcome::Status::cut && session.plan().turns && session.can_resume())
     fmt::print("  `sluice run --resume {}` goes on\n", shell_word(folder));
 }
 
