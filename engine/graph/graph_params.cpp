@@ -416,6 +416,18 @@ void collect_inner(const Json& entries, const Catalogue& catalogue,
     found.emplace_back(spec, &entries);
 }
 
+// One that holds others itself works where all of these do.
+bool works_on_host_alone(const Spec& spec, const Json& params, const Catalogue& catalogue) {
+  const ParamSpec* held = spec.find_param("transforms");
+  if (!held || !holds_nodes(*held)) return spec.host_only || spec.off_device(params);
+  const auto entries = params.find(held->name);
+  if (entries == params.end()) return spec.host_only;  // said already
+  std::vector<std::pair<const Spec*, const Json*>> inner;
+  collect_inner(*entries, catalogue, inner);
+  return std::ranges::any_of(
+      inner, [&](const auto& of) { return works_on_host_alone(*of.first, *of.second, catalogue); });
+}
+
 // A node that holds others works where all of them do, and leaves pending what all of them can.
 std::shared_ptr<const Spec> with_inner(const Spec& outer, const Json& entries,
                                        const Catalogue& catalogue) {
@@ -425,7 +437,7 @@ std::shared_ptr<const Spec> with_inner(const Spec& outer, const Json& entries,
   own->host_only = false;
   own->fusing = Fuses::moves;
   for (const auto& [s, params] : inner) {
-    own->host_only |= s->host_only || s->off_device(*params);
+    own->host_only |= works_on_host_alone(*s, *params, catalogue);
     if (s->fusing == Fuses::no || own->fusing == Fuses::no)
       own->fusing = Fuses::no;
     else if (s->fusing == Fuses::resamples)

@@ -222,6 +222,8 @@ TEST_CASE("what is done on the host only is refused behind to_device, by the par
         R"("type": "zoom", "zoom": 2, "mode": "bilinear", "padding_mode": "reflect")",
         R"("type": "cache", "store": "disk")", R"("type": "cache", "store": "auto")",
         R"("type": "one_of", "transforms": [{ "type": "rand_zoom" }])",
+        R"("type": "one_of", "transforms": [[{ "type": "some_of",
+           "transforms": [{ "type": "rand_flip" }, { "type": "rand_zoom" }] }]])",
         R"("type": "rand_simulate_low_resolution", "upsample_mode": "nearest")"}) {
     CAPTURE(node);
     const Planned refused = behind(node);
@@ -233,7 +235,10 @@ TEST_CASE("what is done on the host only is refused behind to_device, by the par
        {R"("type": "rand_zoom", "mode": ["bilinear", "nearest"])",
         R"("type": "spatial_pad", "spatial_size": 20, "mode": "edge")",
         R"("type": "cache", "store": "memory")", R"("type": "rand_simulate_low_resolution")",
-        R"("type": "one_of", "transforms": [{ "type": "rand_zoom", "mode": "nearest" }])"}) {
+        R"("type": "one_of", "transforms": [{ "type": "rand_zoom", "mode": "nearest" }])",
+        R"("type": "one_of", "transforms": [[{ "type": "some_of",
+           "transforms": [{ "type": "rand_flip" }, { "type": "one_of",
+                            "transforms": [{ "type": "rand_rotate90" }] }] }]])"}) {
     CAPTURE(node);
     CHECK(behind(node).plan);
   }
