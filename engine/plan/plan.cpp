@@ -131,6 +131,7 @@ class Planner : PlanPass {
     plan_runs(*this);
     plan_credits(*this);
     check_metrics(*this);
+    check_idle_params(*this);
     files();
     if (diagnostics_.errors() != before) return false;
     for (const Diagnostic& remark : graph_.remarks) diagnostics_.add(remark);

@@ -8,6 +8,7 @@
 //   plan_runs.cpp    transforms that are done together
 //   plan_credits.cpp segments, credits, cuts, the device's budget
 //   plan_metrics.cpp metrics that run.stop or a node waits for
+//   idle_params.cpp  parameters of nodes that train which change nothing
 #pragma once
 
 #include <set>
@@ -64,5 +65,6 @@ void plan_caches(const PlanPass& pass);
 void plan_runs(const PlanPass& pass);
 void plan_credits(const PlanPass& pass);
 void check_metrics(const PlanPass& pass);
+void check_idle_params(const PlanPass& pass);
 
 }  // namespace sluice

@@ -61,6 +61,13 @@ bool begins_anew(const State& state, const kernels::OptimRule& rule, const Slot&
   return true;
 }
 
+void warn_where_all_is_frozen(const std::vector<std::uint64_t>& from_epoch, std::uint32_t epochs,
+                              const std::string& node, const std::string& net) {
+  if (std::ranges::all_of(from_epoch, [&](std::uint64_t from) { return from >= epochs; }))
+    warn("nodes." + node + ".groups: network \"" + net +
+         "\" stays as it is: all of its weights are frozen for all of the run's epochs");
+}
+
 }  // namespace
 
 void Optimizer::open(const OpenContext& context) {
@@ -82,6 +89,8 @@ void Optimizer::open(const OpenContext& context) {
   if (context.division.sharded())
     sharded_ = std::make_unique<ShardedStep>(context.division, ranks_, network_, context.node);
   make_slots();
+  if (!ranks_ || ranks_->world.rank == 0)
+    warn_where_all_is_frozen(from_epoch_, context.epochs, path_, p.net);
   kernels::OptimState begin;
   if (rule_.scaled) begin.scale = static_cast<float>(p.init_scale);
   memory_.write(begin);
