@@ -130,7 +130,8 @@ Loader::Next Loader::next(std::chrono::milliseconds wait, Taken& to) {
     at_ = {item->stamp.epoch + 1, 0};
     return Next::epoch_end;
   }
-  to = {item->sample->name, item->stamp, {}};
+  to = {item->sample->name, item->sample->members, item->stamp, {}};
+  if (to.members.empty()) to.members = {to.name};
   for (const auto& [name, field] : item->sample->fields())
     to.fields.push_back({name, field.tensor, field.meta});
   item.reset();  // the sample, and then its credit

@@ -26,6 +26,7 @@ namespace sluice {
 // A sample that was handed over. Its tensors are the taker's own: nobody else reads or writes them.
 struct Taken {
   std::string name;
+  std::vector<std::string> members;  // the names of its samples: of a batch, else its own
   Stamp stamp;
   struct Field {
     std::string name;

@@ -137,6 +137,12 @@ class SameBatches(unittest.TestCase):
                 numpy.save(name + ".npy", numpy.zeros((1, 2, 2, 2), numpy.float32))
             self.assertEqual([b.name for b in sluice.batches({"nodes": nodes}, "load")], names)
             self.assertEqual([b.names for b in sluice.batches({"nodes": nodes}, "batch")], [names])
+            self.assertEqual([b.names for b in sluice.batches({"nodes": nodes}, "load")], [[n] for n in names])
+
+    def test_members_that_have_no_file_or_one_together_are_named_each(self):
+        synthetic = {"train": GRAPH["nodes"]["train"] | {"shuffle": False}, "batch": {"type": "batch", "in": "train", "size": 5}}
+        made = [b.names for b in sluice.batches({"nodes": synthetic}, "batch", epochs=1)]
+        self.assertEqual(made, [[f"synthetic_{n}" for n in range(5)], [f"synthetic_{n}" for n in range(5, 9)]])
 
 
 class Resume(unittest.TestCase):

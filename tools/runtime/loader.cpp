@@ -8,7 +8,6 @@
 
 #include "engine/base/cause.h"
 #include "engine/base/message_listener.h"
-#include "kernels/lists/data_list.h"
 #include "tools/runtime/package.h"
 #include "tools/runtime/sluice.h"
 
@@ -118,7 +117,7 @@ Json meta_of(const std::vector<MetaPtr>& members) {
       for (std::size_t row = 0; row < 4; ++row)
         affine.push_back(std::vector(m->affine.begin() + static_cast<std::ptrdiff_t>(4 * row),
                                      m->affine.begin() + static_cast<std::ptrdiff_t>(4 * row + 4)));
-    all.push_back({{"path", m->path}, {"name", file_stem(m->path)}, {"affine", affine}});
+    all.push_back({{"path", m->path}, {"affine", affine}});
   }
   return all;
 }
@@ -173,6 +172,7 @@ DLManagedTensor* sluice_tensor(sluice_batch* b, int i) {
 const char* sluice_meta(const sluice_batch* b) {
   return guarded(static_cast<const char*>(nullptr), [&] {
     Json j = {{"name", b->taken.name},
+              {"names", b->taken.members},
               {"epoch", b->taken.stamp.epoch},
               {"index", b->taken.stamp.index},
               {"fields", Json::object()}};

@@ -132,10 +132,7 @@ class Batch(dict):
 
     @property
     def names(self):
-        for members in self._meta["fields"].values():
-            if members and all(m["path"] for m in members):
-                return [m["name"] for m in members]
-        return [self.name]
+        return self._meta["names"]
 
     def sha256(self):
         """What the node `digest` prints for the same sample."""
