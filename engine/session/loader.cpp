@@ -1,5 +1,7 @@
 #include "engine/session/loader.h"
 
+#include <ATen/Parallel.h>
+#include <omp.h>
 #include <signal.h>
 
 #include <limits>
@@ -24,6 +26,19 @@ class NoSignals {
 
  private:
   sigset_t before_;
+};
+
+// While it lives, LibTorch's work on this thread is done on it alone: a child of fork() has none of
+// the threads that its parent's OpenMP keeps for it, and would wait for them for ever.
+class OneThread {
+ public:
+  OneThread() : before_(at::get_num_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  const int before_;
 };
 
 // Where its samples count from: begun anew, or behind what the state says was taken.
@@ -72,6 +87,7 @@ Loader::Loader(LoaderOptions options) : options_(std::move(options)) {
   run.quiet = true;
   run.guest = Guest{options_.node, options_.prefetch, hand_over_};
   const NoSignals no_signals;
+  const OneThread one_thread;
   session_ = Session::open(run);
   if (options_.state.is_null() || options_.force) return;
   require_same_settings(options_.state.value("settings", Json::object()), settings());
@@ -135,6 +151,7 @@ Loader::Next Loader::next(std::chrono::milliseconds wait, Taken& to) {
   for (const auto& [name, field] : item->sample->fields())
     to.fields.push_back({name, field.tensor, field.meta});
   item.reset();  // the sample, and then its credit
+  const OneThread one_thread;
   for (Taken::Field& f : to.fields)
     if (f.tensor.defined()) f.tensor = own(f.tensor, options_.share);
   at_ = {to.stamp.epoch, at_.taken + 1};

@@ -382,6 +382,27 @@ class Guest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertLess(float(done.stdout), 2)  # 0.1 s on a machine of its own
 
+    def test_a_child_of_fork_opens_a_loader_whatever_ran_on_its_parents_threads(self):
+        code = (
+            "import json, multiprocessing, sys, torch, sluice\n"
+            "graph = json.loads(sys.argv[1])\n"
+            "def count(queue):\n"
+            "    queue.put([len(list(sluice.batches(graph, node, epochs=1))) for node in ('batch', 'kept')])\n"
+            "if sys.argv[2] == 'torch': torch.ones(1 << 20).exp()\n"
+            "if sys.argv[2] == 'loader': print(len([next(sluice.batches(graph, n)) for n in ('batch', 'kept')]))\n"
+            "fork = multiprocessing.get_context('fork')\n"
+            "queue = fork.Queue()\n"
+            "child = fork.Process(target=count, args=(queue,))\n"
+            "child.start()\n"
+            "try: print(queue.get(timeout=20))\n"
+            "finally: child.kill()\n"
+        )
+        large = graph(train=GRAPH["nodes"]["train"] | {"spatial_size": [40, 40, 40]})  # work for several threads
+        for before in ("loader", "torch"):
+            words = [sys.executable, "-c", code, json.dumps(large), before]
+            done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+            self.assertTrue(done.stdout.endswith("[5, 9]\n"), (before, done.stdout, done.stderr))
+
     def test_a_fork_is_refused_in_words(self):
         with sluice.batches(GRAPH, node="batch") as loader:
             next(loader)
