@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "engine/session/differences.h"
@@ -55,6 +56,16 @@ Position begin_of(const Json& state) {
   return {static_cast<std::uint32_t>(count("epoch", epochs)), count("batch", ~std::uint64_t{0})};
 }
 
+// The place behind the last epoch is that of a loop that took all.
+void require_begun(const Position& at, std::int64_t epochs) {
+  epochs = std::max<std::int64_t>(epochs, 1);
+  if (at.epoch < epochs || (at.epoch == epochs && at.taken == 0)) return;
+  throw Error(Exit::usage, "the state says that epoch " + std::to_string(at.epoch) +
+                               " was begun, and the last one is epoch " +
+                               std::to_string(epochs - 1) + ": run.epochs is " +
+                               std::to_string(epochs));
+}
+
 void require_same_settings(const Json& before, const Json& now) {
   std::string list;
   const auto text = [](const Json& all, const std::string& path) {
@@ -90,6 +101,7 @@ Loader::Loader(LoaderOptions options) : options_(std::move(options)) {
   const OneThread one_thread;
   session_ = Session::open(run);
   if (options_.state.is_null() || options_.force) return;
+  require_begun(at_, session_->plan().graph->run.epochs);
   require_same_settings(options_.state.value("settings", Json::object()), settings());
 }
 

@@ -223,6 +223,17 @@ class Resume(unittest.TestCase):
         for wrong in ({"batch": -1}, {"epoch": -1}, {"batch": 1.5}, {"epoch": None}, {"epoch": 2**32}):
             with self.assertRaisesRegex(sluice.GraphError, f'no state of a loader: "{next(iter(wrong))}"'):
                 sluice.batches(GRAPH, node="batch", state=state | wrong)
+        for error, wrong in ((TypeError, "x"), (TypeError, 1.5), (TypeError, None), (ValueError, -1)):
+            with self.assertRaisesRegex(error, 'no state of a loader: "step" is '):
+                sluice.batches(GRAPH, node="batch", state=state | {"step": wrong})
+            with sluice.batches(GRAPH, node="batch") as loader:
+                with self.assertRaisesRegex(error, 'no state of a loader: "step" is '):
+                    loader.load_state_dict(state | {"step": wrong})
+        beyond = "epoch {} was begun, and the last one is epoch 1: run.epochs is 2"
+        for wrong in ({"epoch": 7}, {"epoch": 2, "batch": 1}):
+            with self.assertRaisesRegex(sluice.GraphError, beyond.format(wrong["epoch"])):
+                sluice.batches(GRAPH, node="batch", state=state | wrong)
+        self.assertEqual(list(sluice.batches(GRAPH, node="batch", state=state | {"epoch": 2})), [])
         with sluice.batches(GRAPH, node="batch", state=state | {"batch": 5}) as loader:
             self.assertEqual(len(list(loader.epoch())), 0)
             self.assertEqual(len(list(loader.epoch())), 5)
@@ -254,8 +265,17 @@ class Arguments(unittest.TestCase):
         for wrong in ("vars.n=1", ["vars.n=1"]):
             with self.assertRaisesRegex(TypeError, "set is no dict"):
                 sluice.batches(GRAPH, "batch", set=wrong)
-        with sluice.batches(GRAPH, "batch") as loader, self.assertRaisesRegex(TypeError, "no state of a loader"):
-            loader.load_state_dict(None)
+        with sluice.batches(GRAPH, "batch") as loader:
+            for wrong in (None, [], "state"):
+                with self.assertRaisesRegex(TypeError, "no state of a loader"):
+                    loader.load_state_dict(wrong)
+        with self.assertRaisesRegex(TypeError, "no state of a loader: it has the type list"):
+            sluice.batches(GRAPH, "batch", state=[])
+
+    def test_a_node_that_is_no_name_is_refused(self):
+        for wrong in (None, 3, ["batch"], b"batch"):
+            with self.assertRaisesRegex(TypeError, "node is the name of a node, not "):
+                sluice.batches(GRAPH, wrong)
 
     def test_numbers_that_count_nothing_are_refused(self):
         for error, wrong in (

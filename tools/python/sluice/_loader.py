@@ -77,6 +77,15 @@ def _count(name, value, least, most):
     return number
 
 
+def _steps_of(state):
+    """How many batches a loop had taken that asked for the state."""
+    if state is None:
+        return 0
+    if not isinstance(state, Mapping):
+        raise TypeError(f"this is no state of a loader: it has the type {type(state).__name__}")
+    return _count('this is no state of a loader: "step"', state.get("step", 0), 0, (1 << 64) - 1)
+
+
 class Batch(dict):
     """Tensors by field. They are the loop's own: it may write to them and keep them.
 
@@ -261,9 +270,9 @@ class Loader:
         loader stays as it was; `force` goes on all the same. The epoch's data up to there is prepared
         again.
         """
-        if not isinstance(state, Mapping):
-            raise TypeError(f"this is no state of a loader: it has the type {type(state).__name__}")
-        step, request = state.get("step", 0), self._request | {"state": state, "force": force}
+        if state is None:
+            raise TypeError("this is no state of a loader: None")
+        step, request = _steps_of(state), self._request | {"state": state, "force": force}
         handle = self._opened(request)
         self.close()
         self._handle, self._request, self._step, self._process = handle, request, step, os.getpid()
@@ -310,6 +319,9 @@ def batches(graph, node, set=None, epochs=None, threads=None, prefetch=2, share=
 
     Raises GraphError with the text of `sluice check`; while it runs, DataError and the others.
     """
+    if not isinstance(node, str):
+        raise TypeError(f"node is the name of a node, not {node!r}")
+    steps = _steps_of(state)
     request = {"node": node, "set": overrides(set), "share": share, "state": state}
     request["prefetch"] = _count("prefetch", prefetch, 1, 1 << 28)
     if isinstance(graph, dict):
@@ -321,5 +333,5 @@ def batches(graph, node, set=None, epochs=None, threads=None, prefetch=2, share=
     if threads is not None:
         request["threads"] = _count("threads", threads, 0, 4096)
     loader = Loader(request)
-    loader._step = (state or {}).get("step", 0)
+    loader._step = steps
     return loader
