@@ -3,19 +3,24 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/util/Logging.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <future>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <ranges>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -92,6 +97,31 @@ std::shared_ptr<gloo::transport::Device> device_of(const World& w) {
   if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME"); interface && *interface)
     return ProcessGroupGloo::createDeviceForInterface(interface);
   return ProcessGroupGloo::createDeviceForHostname(own_address(w));
+}
+
+std::uint16_t port_of(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET)
+    return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+  if (address.ss_family == AF_INET6)
+    return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+  return 0;
+}
+
+// The store waits for ever for a server that stays silent, and c10d has no setting for it, so this
+// process's sockets to that port get a limit, after which c10d's reads and writes throw.
+void limit_silence(int port, double seconds) {
+  const timeval limit{static_cast<time_t>(seconds),
+                      static_cast<suseconds_t>(1e6 * (seconds - std::floor(seconds)))};
+  std::error_code unreadable;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", unreadable)) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0 || port_of(peer) != port)
+      continue;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  }
 }
 
 class GlooWire final : public Wire {
@@ -225,6 +255,7 @@ class GlooWire final : public Wire {
 
   void join_all() {
     store_ = connect();
+    limit_silence(world_.port, options_.peer_timeout_s);
     claim_place();
     name_ = "rank " + std::to_string(world_.rank) + " (" + host_name() + ")";
     put("wire/name/" + std::to_string(world_.rank), name_);
@@ -384,11 +415,22 @@ class GlooWire final : public Wire {
   template <class Ask>
   void asked(const Ask& ask) {
     const std::lock_guard lock(mutex_);
+    // An answer that comes late would be taken for the next one's.
+    if (is_silent_) fail_for_silence();
+    const auto begin = Clock::now();
     try {
       ask();
     } catch (const std::exception& e) {
+      is_silent_ = Clock::now() - begin >= in_ms(options_.peer_timeout_s);
+      if (is_silent_) fail_for_silence();
       throw Error(Exit::peer, server() + " is gone: " + first_line(e.what()));
     }
+  }
+  [[noreturn]] void fail_for_silence() const {
+    std::ostringstream text;
+    text << server() << " is gone, or hangs: it has not answered for " << options_.peer_timeout_s
+         << " s";
+    throw Error(Exit::peer, text.str());
   }
 
   // Hears the last words of others.
@@ -398,8 +440,9 @@ class GlooWire final : public Wire {
       try {
         if (!leaving_ && (has("wire/words") || has("wire/trouble")))
           return tell_lost(who("another rank ended"));
-      } catch (const Error&) {
-        return;  // rank 0 is gone, which the control group says too
+      } catch (const Error& e) {
+        if (is_silent_) tell_lost(e.what());
+        return;  // of one that is gone the control group says it
       }
     }
   }
@@ -431,7 +474,7 @@ class GlooWire final : public Wire {
   std::unique_ptr<Channel> data_;
   std::mutex channels_mutex_;
   std::map<std::string, std::unique_ptr<Channel>> channels_;
-  std::atomic<bool> leaving_{false};
+  std::atomic<bool> leaving_{false}, is_silent_{false};
   std::jthread watch_, listen_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <random>
 #include <set>
@@ -76,6 +77,75 @@ std::pair<int, std::string> bound() {
   REQUIRE(getsockname(s, reinterpret_cast<sockaddr*>(&address), &size) == 0);
   return {s, std::to_string(ntohs(address.sin_port))};
 }
+
+// Passes on what goes between those who connect to port() and a port of this machine, until
+// `silent` holds: from then on nothing, while all connections stay.
+class SilentProxy {
+ public:
+  SilentProxy(int to, std::function<bool()> silent)
+      : to_(to), silent_(std::move(silent)), own_(bound()) {
+    REQUIRE(listen(own_.first, 8) == 0);
+    thread_ = std::jthread([this](const std::stop_token& ended) { pass(ended); });
+  }
+  ~SilentProxy() {
+    thread_.request_stop();
+    thread_.join();
+    close(own_.first);
+    for (const int s : sockets_) close(s);
+  }
+  const std::string& port() const { return own_.second; }
+
+ private:
+  // Sockets 2 k and 2 k + 1 are two ends of one way.
+  void pass(const std::stop_token& ended) {
+    while (!ended.stop_requested()) {
+      if (silent_()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        continue;
+      }
+      std::vector<pollfd> all{{own_.first, POLLIN, 0}};
+      for (const int s : sockets_) all.push_back({s, POLLIN, 0});
+      if (poll(all.data(), all.size(), 20) <= 0) continue;
+      for (std::size_t i = 0; i + 1 < all.size(); ++i)
+        if (all[i + 1].revents != 0) pass_on(sockets_[i], sockets_[i ^ 1]);
+      if (all[0].revents != 0) take_in();
+    }
+  }
+  void take_in() {
+    const int from = accept(own_.first, nullptr, nullptr), to = connected();
+    sockets_.insert(sockets_.end(), {from, to});
+  }
+  // Once its server is there.
+  int connected() const {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(to_));
+    for (int left = 600;; --left) {
+      const int to = socket(AF_INET, SOCK_STREAM, 0);
+      if (connect(to, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 || left == 0)
+        return to;
+      close(to);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  }
+  void pass_on(int from, int to) const {
+    char bytes[1 << 14];
+    const ssize_t n = recv(from, bytes, sizeof bytes, 0);
+    if (n <= 0) shutdown(to, SHUT_WR);
+    for (ssize_t sent = 0; sent < n;) {
+      const ssize_t more = send(to, bytes + sent, static_cast<std::size_t>(n - sent), MSG_NOSIGNAL);
+      if (more <= 0) return;
+      sent += more;
+    }
+  }
+
+  const int to_;
+  const std::function<bool()> silent_;
+  const std::pair<int, std::string> own_;
+  std::vector<int> sockets_;
+  std::jthread thread_;
+};
 
 // 40 epochs of three processes, cut by a signal once `log` is there, and gone on with to the
 // weights of the run `whole`.
@@ -970,6 +1040,23 @@ TEST_CASE("a rank that hangs is named, also the first one, which serves the othe
     CHECK_MESSAGE(contains(run.err, "is gone, or hangs"), run.err);
     CHECK_MESSAGE(!contains(run.err, "c10d"), run.err);
   }
+}
+
+TEST_CASE(
+    "a connection to the store that stays open and says nothing counts as a rank that is lost") {
+  const Sharded t;
+  auto [free, store] = bound();
+  close(free);
+  const SilentProxy proxy(std::stoi(store),
+                          [&t] { return contains(t.folder.read("r/metrics.jsonl"), "step.loss"); });
+  const std::string run =
+      " timeout 90 $SLUICE run g.json --quiet --out r --set run.epochs=100000 "
+      "--set +run.peer_timeout_s=2";
+  const auto both = as_ranks(t, "MASTER_PORT=" + store + run, "MASTER_PORT=" + proxy.port() + run);
+  CHECK_MESSAGE(both.code == 9, both.err);
+  CHECK_MESSAGE(contains(both.out, "other 9"), both.out, both.err);
+  CHECK_MESSAGE(contains(both.err, "rank 0 is gone, or hangs: it has not answered for 2 s"),
+                both.err);
 }
 
 TEST_CASE("a second run at a port that is taken leaves the first one alone") {
