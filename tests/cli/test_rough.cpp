@@ -36,6 +36,21 @@ TEST_CASE("output that does not reach stdout is exit 4 with the cause") {
   }
 }
 
+TEST_CASE("a current folder that was removed is said before anything is loaded") {
+  const Folder folder;
+  const std::string graph = folder.write("g.json", tiny).string();
+  for (const std::string& command :
+       {"run " + graph + " --no-out", std::string("doctor"), std::string("weights x")}) {
+    CAPTURE(command);
+    const auto r =
+        shell::run(in(folder) + "mkdir -p gone; cd gone; rm -r ../gone; $SLUICE " + command);
+    CHECK(r.code == 4);
+    CHECK(r.err == "error: the current folder does not exist: No such file or directory\n");
+  }
+  CHECK(shell::run(in(folder) + "mkdir -p gone; cd gone; rm -r ../gone; $SLUICE explain").code ==
+        0);
+}
+
 TEST_CASE("files that cannot be written are exit 4, and nothing half-written stays") {
   const Folder folder;
   folder.write("g.json", tiny);

@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "tools/cli/cli.h"
+#include "tools/cli/current_folder.h"
 
 namespace sluice::cli {
 namespace {
@@ -86,6 +87,7 @@ Json in_child(const std::function<Json()>& look) {
 }
 
 int doctor(const Options& options) {
+  require_current_folder();
   Findings findings;
   look_at_cpu(findings);
   look_at_memory(findings);

@@ -17,6 +17,7 @@
 #include "engine/group/too_few_shards.h"
 #include "engine/group/world.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/current_folder.h"
 #include "tools/runs/files.h"
 
 namespace sluice::cli {
@@ -138,6 +139,7 @@ static void require_shards(const Checked& checked, int processes) {
 }
 
 int start(const std::string& command, const Options& given) {
+  require_current_folder();
   if (!given.each.empty()) return run_each(given, signal_number);
   Options options = given;
   if (options.go_on && fs::exists(fs::path(options.out) / "run.json"))
@@ -191,6 +193,7 @@ int advise(const Options& options) {
 }
 
 int run_in_runtime(const Json& request, const std::string& runtime) {
+  require_current_folder();
   const std::string file = runtime.empty() ? runtime_file() : runtime;
   if (const std::string lacks = missing_instructions(); !lacks.empty()) {
     print_error("this processor has no " + lacks +
