@@ -27,8 +27,11 @@ std::string in(const Folder& folder) { return "cd " + folder.path.string() + "; 
 TEST_CASE("output that does not reach stdout is exit 4 with the cause") {
   const Folder folder;
   folder.write("g.json", tiny);
-  for (const std::string command : {"check g.json", "check --json g.json", "schema", "inspect",
-                                    "inspect --json", "dot g.json", "explain", "doctor --json"}) {
+  folder.write("ragged.json", "{\"name\":   \"a\"}");
+  folder.write("wrong.json", "{\"nodes\": 1}");
+  for (const std::string command :
+       {"check g.json", "check --json g.json", "schema", "inspect", "inspect --json", "dot g.json",
+        "explain", "doctor --json", "fmt --check ragged.json", "check --json wrong.json"}) {
     CAPTURE(command);
     const auto r = shell::run(in(folder) + "$SLUICE " + command + " >/dev/full");
     CHECK(r.code == 4);

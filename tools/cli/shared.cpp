@@ -68,7 +68,10 @@ int flushed(int code) {
   const int cause = errno;
   __fpurge(stdout);  // what is left in it would be tried again at the process's end
   print_error(std::string("cannot write to stdout: ") + std::strerror(cause));
-  return code == sluice::cli::code(Exit::done) ? sluice::cli::code(Exit::io) : code;
+  // What a check found (2) was to be read there.
+  const bool is_answer =
+      code == sluice::cli::code(Exit::done) || code == sluice::cli::code(Exit::usage);
+  return is_answer ? sluice::cli::code(Exit::io) : code;
 }
 
 std::string dump(const Json& json) {
