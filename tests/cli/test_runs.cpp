@@ -83,10 +83,14 @@ TEST_CASE("runs are listed with how they ended and their best figures, in any or
   CHECK(order("dice.mean") == "a c group/b ");  // more is better
   CHECK(order("step.loss") == "a c group/b ");  // less is better
   CHECK(order("started") == "group/b c a ");
-  const std::string table = in(f, "$SLUICE runs").out;
+  const std::string table = in(f, "TZ=UTC $SLUICE runs").out;
   INFO(table);
   CHECK(table.find("run      status  started           epochs  steps    time  dice.mean") == 0);
   CHECK(table.find("group/b  done    2026-01-04 10:00       2      2  61.0 s") != table.npos);
+  const std::string there = in(f, "TZ=Asia/Kathmandu $SLUICE runs").out;  // 5 h 45 min ahead
+  CHECK(there.find("group/b  done    2026-01-04 15:45       2") != there.npos);
+  CHECK(in(f, "TZ=Asia/Kathmandu $SLUICE runs --csv").out.find("2026-01-03T10:00:00Z") !=
+        std::string::npos);
   const std::string csv = in(f, "$SLUICE runs --csv --sort name").out;
   CHECK(csv.find("c,third,open,2026-01-03T10:00:00Z,2,2,61.0,\"why, \"\"here\"\"\",0.2,") !=
         csv.npos);

@@ -1,6 +1,7 @@
 // `sluice runs` and `sluice compare`: run folders beside each other, without a browser.
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <iostream>
 #include <set>
@@ -87,15 +88,24 @@ std::vector<std::string> shown_metrics(const Json& rows, const std::string& firs
   return shown;
 }
 
+// "2026-01-04T10:00:00Z" as the minute that a clock here showed.
+std::string local_minute(const std::string& utc) {
+  std::tm time{};
+  const char* rest = ::strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%SZ", &time);
+  if (!rest || *rest) return utc;
+  const std::time_t seconds = ::timegm(&time);
+  char text[32];
+  if (!::localtime_r(&seconds, &time)) return utc;
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &time)};
+}
+
 void print_runs(const Json& rows, const std::string& sorted_by) {
   const auto metrics = shown_metrics(rows, sorted_by);
   Rows table{{"run", "status", "started", "epochs", "steps", "time"}};
   for (const auto& name : metrics) table[0].push_back(printable(name));
   for (const Json& r : rows) {
-    std::string started = field(r, "started");
-    started = started.substr(0, 10) + (started.size() > 16 ? " " + started.substr(11, 5) : "");
     std::vector<std::string> row{
-        field(r, "name"),          field(r, "status"),       started,
+        field(r, "name"),          field(r, "status"),       local_minute(field(r, "started")),
         short_number(r["epochs"]), short_number(r["steps"]), seconds(r["wall_s"])};
     for (const auto& name : metrics)
       row.push_back(r["metrics"].contains(name)
