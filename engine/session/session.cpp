@@ -168,6 +168,12 @@ void Session::write_end(const Outcome& outcome) {
   if (!folder_->taken().empty()) return;
   const Json s = summary(outcome);
   folder_->write("summary.json", dump(s));
+  folder_->session_line({{"event", "end"},
+                         {"time", utc_now()},
+                         {"status", s["status"]},
+                         {"epochs", s["epochs"]},
+                         {"steps", s["steps"]},
+                         {"wall_s", s["wall_s"]}});
   for (std::size_t r = 1; r < of_others_.size(); ++r) {
     const std::string of_rank = "ranks/" + std::to_string(r);
     std::error_code said_by_the_file;
@@ -177,12 +183,6 @@ void Session::write_end(const Outcome& outcome) {
   }
   folder_->write("profile.json", dump(profile()));
   folder_->write("graph.dot", picture(outcome, out_dir_));
-  folder_->session_line({{"event", "end"},
-                         {"time", utc_now()},
-                         {"status", s["status"]},
-                         {"epochs", s["epochs"]},
-                         {"steps", s["steps"]},
-                         {"wall_s", s["wall_s"]}});
   if (outcome.status == Outcome::Status::failed && !ranks_->alone()) try {
       take_quarantine_lines();
     } catch (const Error&) {  // the launcher that keeps them is gone too
@@ -264,6 +264,7 @@ static Exit exit_of(Exit own, const std::string& words) {
 }
 
 int Session::exit_code(const Outcome& outcome) const {
+  const std::lock_guard lock(mutex_);
   switch (outcome.status) {
     case Outcome::Status::failed:
       return static_cast<int>(exit_of(outcome.failure.exit, outcome.failure.message));

@@ -16,6 +16,7 @@
 #include "engine/graph/merge.h"
 #include "engine/plan/turn_place.h"
 #include "engine/session/differences.h"
+#include "engine/session/not_written.h"
 #include "engine/session/session.h"
 #include "engine/session/source_files.h"
 #include "engine/session/weights.h"
@@ -467,16 +468,20 @@ static void prune_checkpoints(const fs::path& folder, std::int64_t keep) {
 void Session::try_save(const std::string& name, const Resume& position, Keeps which) {
   const std::string kind = name == "best" ? name : "last";
   require_folder();
-  not_saved_.erase(kind);
+  std::optional<Cause> failed;
   try {
     save(name, position, which);
     prune_checkpoints(folder_->checkpoints(), graph_->run.checkpoint_keep);
   } catch (...) {
-    const Cause& why = not_saved_[kind] = cause(Exit::io);
-    tell("error: checkpoint " + name + " was not written: " + why.text);
+    failed = cause(Exit::io);
+    tell("error: " + not_written(name, *failed));
   }
   ranks_->pause_wish = false;
   std::lock_guard lock(mutex_);
+  if (failed)
+    not_saved_[kind] = *failed;
+  else
+    not_saved_.erase(kind);
   saved_at_ = std::chrono::steady_clock::now();
 }
 

@@ -16,6 +16,7 @@
 #include "engine/run/registry.h"
 #include "engine/session/hand_over.h"
 #include "engine/session/isolate.h"
+#include "engine/session/not_written.h"
 #include "engine/session/precision.h"
 #include "engine/session/session.h"
 #include "engine/state/checkpoint.h"
@@ -80,7 +81,11 @@ Json Session::summary(const Outcome& outcome) const {
   for (std::size_t r = 1; r < of_others_.size(); ++r)
     for (const auto& [what, n] : of_others_[r]["samples"].items())
       samples[what] = samples.value(what, std::uint64_t{0}) + n.get<std::uint64_t>();
-  Json j = {{"status", stopped_by_rule_ ? "stopped" : name_of(outcome.status)},
+  // Without its last checkpoint nothing is left to go on from.
+  const char* status = not_saved_.contains("last") ? name_of(Outcome::Status::failed)
+                       : stopped_by_rule_          ? "stopped"
+                                                   : name_of(outcome.status);
+  Json j = {{"status", status},
             {"epochs", epochs_done_},
             {"steps", steps_},
             {"wall_s", scheduler_->wall_s()},
@@ -102,7 +107,11 @@ Json Session::summary(const Outcome& outcome) const {
   if (!ranks_->alone())
     j["world"] = {{"processes", ranks_->world.size}, {"launcher", ranks_->world.launcher}};
   if (!out_dir_.empty()) j["folder"] = out_dir_.string();
-  if (const auto all = warnings(); !all.empty()) j["warnings"] = all;
+  auto all_warnings = warnings();
+  for (const auto& [name, why] : not_saved_) all_warnings.push_back(not_written(name, why));
+  if (!all_warnings.empty()) j["warnings"] = all_warnings;
+  if (const auto last = not_saved_.find("last"); last != not_saved_.end())
+    j["error"] = not_written("last", last->second);
   if (outcome.status == Outcome::Status::failed) j["error"] = outcome.failure.str();
   if (outcome.status == Outcome::Status::stalled) j["error"] = outcome.stall;
   return j;

@@ -521,6 +521,25 @@ TEST_CASE("a file that may not grow ends a run with exit 4, and a reader that go
   CHECK(t.folder.read("status") == "0\n");
 }
 
+TEST_CASE("a run whose last checkpoint could not be written has failed, and says so everywhere") {
+  const TinyTraining t;
+  const auto r = shell::run(
+      t.in_folder +
+      "ulimit -f 8; $SLUICE run g.json --quiet --out a --set models.net.channels=[16,32]");
+  INFO(r.err);
+  CHECK(r.code == 4);
+  const json summary = t.json_of("a/summary.json");
+  CHECK(summary.at("status") == "failed");
+  const std::string said = "checkpoint last was not written: cannot write a/checkpoints/";
+  CHECK(contains(summary.at("error").get<std::string>(), said));
+  CHECK(contains(summary.at("warnings").dump(), said));
+  CHECK(contains(t.folder.read("a/sessions.jsonl"), R"("status":"failed")"));
+  const auto runs = shell::run(t.in_folder + "$SLUICE runs --json .");
+  CHECK(json::parse(runs.out).at("runs").at(0).at("status") == "failed");
+  REQUIRE(shell::run(t.in_folder + "$SLUICE report a").code == 0);
+  CHECK(contains(t.folder.read("a/report.html"), R"("status":"failed")"));
+}
+
 TEST_CASE("what could not be kept beside the results is a warning with its path and cause") {
   const TinyTraining t;
   const auto full = shell::run(t.in_folder +
