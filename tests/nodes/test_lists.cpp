@@ -171,12 +171,12 @@ TEST_CASE("csv_list keeps whole numbers of 64 bits, and reads lines that a retur
                  {"values", {"id", "large", "far"}}});
   const auto all = samples_of(source);
   REQUIRE(all.size() == 2);
-  CHECK(all[0].tensor("id").scalar_type() == at::kLong);
+  CHECK((all[0].tensor("id").scalar_type() == at::kLong));
   CHECK(all[0].tensor("id").item<std::int64_t>() == 9007199254740993);
   CHECK(all[1].tensor("id").item<std::int64_t>() == std::numeric_limits<std::int64_t>::min());
   CHECK(all[0].tensor("large").item<std::int64_t>() == 7);
   CHECK(all[1].tensor("large").item<std::int64_t>() == 900);
-  CHECK(all[0].tensor("far").scalar_type() == at::kFloat);
+  CHECK((all[0].tensor("far").scalar_type() == at::kFloat));
   const auto bad = folder.write_text("bad.csv", "image,b\ra,1\rb,x\r").string();
   CHECK(contains(message_of([&] {
                    Driver("csv_list", {{"file", bad}, {"values", "b"}});
