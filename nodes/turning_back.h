@@ -16,7 +16,7 @@
 #include "kernels/image/way_back.h"
 #include "kernels/image/zoom_rotate.h"
 #include "nodes/fields.h"
-#include "nodes/transform/sampling_params.h"
+#include "nodes/sampling_record.h"
 
 namespace sluice {
 

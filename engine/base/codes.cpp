@@ -193,8 +193,8 @@ take the nodes out.)"},
   CodeText{"SL0318", "a setting without effect",
 R"(As the others stand, it changes nothing. "max_bad" bounds how many samples a node may quarantine,
 each counted once however often it is bad, which it does only with "on_error": "quarantine". A
-parameter of one "lr_schedule" is not read by another. A "from_epoch" at or beyond "run.epochs" never
-comes.)"},
+parameter of one "lr_schedule" is not read by another. A "from_epoch" at or beyond "run.epochs"
+never comes.)"},
   CodeText{"SL0319", "nothing reads this node",
 R"(The node computes something for every sample, and no node takes it. Most likely the node behind it
 still reads the one in front.)"},
