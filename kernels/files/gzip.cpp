@@ -68,27 +68,22 @@ std::string bytes_of(std::uint64_t expected, std::uint64_t got) {
   return " (expected " + with_commas(expected) + " bytes, got " + with_commas(got) + ")";
 }
 
-// Decodes with zlib, slower than libdeflate, which answers with a number where this has words: why
-// a stream is refused, "" where it is not. The first bytes that come out go to `out`.
-std::string inflate_all(std::span<const std::uint8_t> compressed, std::uint64_t expected,
-                        Surplus surplus, std::span<std::uint8_t> out = {}) {
+// Decodes once more, slowly, to say in words what libdeflate answers with a number.
+std::string diagnose(std::span<const std::uint8_t> compressed, std::uint64_t expected) {
   Inflater inflater(compressed);
   std::vector<std::uint8_t> scratch(1u << 16);
-  const std::uint64_t most = surplus == Surplus::refused ? expected : max_volume_bytes;
   std::uint64_t got = 0;
   for (;;) {
     int status = Z_OK;
-    const std::size_t n =
-        inflater.read(got < out.size() ? out.subspan(got) : std::span(scratch), status);
+    const std::size_t n = inflater.read(scratch, status);
     got += n;
-    if (got > most)
+    if (got > expected)
       return "gzip stream holds more than the " + with_commas(expected) +
              " bytes that its header announces";
     if (status == Z_STREAM_END) {
       if (inflater.next_member()) continue;
-      if (inflater.left() > 0)
-        return with_commas(inflater.left()) + " bytes of garbage after the gzip stream";
-      return got < expected ? "gzip stream is too short" + bytes_of(expected, got) : "";
+      if (inflater.left() == 0) return "gzip stream is too short" + bytes_of(expected, got);
+      return with_commas(inflater.left()) + " bytes of garbage after the gzip stream";
     }
     if (status == Z_DATA_ERROR) {
       if (inflater.message() == "incorrect data check") return "bad gzip checksum";
@@ -121,26 +116,19 @@ std::size_t gunzip_front(std::span<const std::uint8_t> compressed, std::span<std
 }
 
 FileBytes gunzip(std::span<const std::uint8_t> compressed, std::uint64_t expected,
-                 const std::string& name, Surplus surplus) {
-  const auto refuse = [&](const std::string& why) { throw DataError(name + ": " + why); };
-  const auto fail = [&] { refuse(inflate_all(compressed, expected, surplus)); };
+                 const std::string& name) {
+  const auto fail = [&] { throw DataError(name + ": " + diagnose(compressed, expected)); };
   // Deflate never does better than 1032 to 1: a larger promise is broken before memory is taken.
   if (expected / 1032 > compressed.size()) fail();
   FileBytes out(expected);
   const auto decompressor = make_decompressor();
-  std::uint64_t written = 0;
+  std::size_t written = 0;
   auto rest = compressed;
   do {
     std::size_t n_in = 0, n_out = 0;
     const auto result =
         libdeflate_gzip_decompress_ex(decompressor.get(), rest.data(), rest.size(),
                                       out.data() + written, expected - written, &n_in, &n_out);
-    if (result == LIBDEFLATE_INSUFFICIENT_SPACE && surplus == Surplus::left_out) {
-      if (const auto why = inflate_all(compressed, expected, surplus, {out.data(), out.size()});
-          !why.empty())
-        refuse(why);
-      return out;
-    }
     if (result != LIBDEFLATE_SUCCESS) fail();
     rest = after_zeros(rest.subspan(n_in));
     written += n_out;
@@ -166,7 +154,8 @@ FileBytes inflate_zlib(std::span<const std::uint8_t> compressed, std::uint64_t e
   };
   if (expected / 1032 > compressed.size()) fail();
   FileBytes out(expected);
-  std::size_t read = 0, written = 0;
+  std::size_t written = 0;
+  auto rest = compressed;
   const auto result =
       libdeflate_zlib_decompress_ex(make_decompressor().get(), compressed.data(), compressed.size(),
                                     out.data(), expected, &read, &written);

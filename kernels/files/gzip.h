@@ -20,12 +20,9 @@ bool is_gzip(std::span<const std::uint8_t> bytes);
 // came out; nothing is checked yet.
 std::size_t gunzip_front(std::span<const std::uint8_t> compressed, std::span<std::uint8_t> out);
 
-// What becomes of bytes beyond those that are expected. Those that are left out are checked too.
-enum class Surplus { refused, left_out };
-
 // Decompresses all members into exactly `expected` bytes. `name` is the file's, for messages.
 FileBytes gunzip(std::span<const std::uint8_t> compressed, std::uint64_t expected,
-                 const std::string& name, Surplus surplus = Surplus::refused);
+                 const std::string& name);
 
 // Decompresses a single member, which itself says how long it is; refused above `limit` bytes.
 FileBytes gunzip_single(std::span<const std::uint8_t> compressed, std::uint64_t limit,

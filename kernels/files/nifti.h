@@ -2,11 +2,10 @@
 // `.gz`), of every scalar datatype in both byte orders; read strictly, because lenient readers
 // train on damaged data without a word.
 //
-// Invariant: no voxel that the header announces is missing, and gzip's checksum and length hold;
-// whatever does not fit is a DataError that names the file and says what is wrong with it. What
-// follows the voxels is left out and bitpix is not read, as nibabel has it; a vox_offset of 0 means
-// the first place behind the header. (An uncompressed .nii has no checksum: a flipped bit in its
-// voxels cannot be seen.)
+// Invariant: what is returned is the whole file and nothing but the file. Header, extensions and
+// voxels fill it exactly; gzip's checksum and length hold; whatever does not fit is a DataError
+// that names the file and says what is wrong with it. (An uncompressed .nii has no checksum: a
+// flipped bit in its voxels cannot be seen.)
 //
 // The affine is chosen as nibabel does: the sform where sform_code > 0, else the qform where
 // qform_code > 0, else pixdim with x mirrored and the origin at the centre.

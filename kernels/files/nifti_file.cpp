@@ -22,9 +22,9 @@ void check_name(const FileBytes& file, const std::filesystem::path& path) {
 }
 
 void check_length(std::uint64_t expected, std::uint64_t got, const std::string& name) {
-  if (got < expected)
-    throw DataError(name + ": ends early (expected " + with_commas(expected) + " bytes, got " +
-                    with_commas(got) + ")");
+  if (got != expected)
+    throw DataError(name + (got < expected ? ": ends early" : ": is too long") + " (expected " +
+                    with_commas(expected) + " bytes, got " + with_commas(got) + ")");
 }
 
 NiftiHeader header_in(const FileBytes& file, const std::string& name) {
@@ -37,25 +37,24 @@ NiftiHeader header_in(const FileBytes& file, const std::string& name) {
   return parse_nifti_header({front.data(), n}, name);
 }
 
-// The header's half of a pair. Compressed it has a checksum.
+// The header's half of a pair. Compressed it has a checksum, and the stream says how long it is.
 NiftiHeader header_of_pair(const std::filesystem::path& path, const ReadBytes& read) {
+  constexpr std::uint64_t most = 1u << 20;  // extensions included
   const FileBytes file = read(path);
   check_name(file, path);
   const NiftiHeader h = header_in(file, path.string());
   if (!h.pair) throw DataError(path.string() + ": is a single NIfTI file, named like half of one");
   if (!is_gzip(file.view())) return h;
-  gunzip(file.view(), nifti1_size, path.string(), Surplus::left_out);  // extensions follow
+  gunzip_single(file.view(), most, path.string());
   return h;
 }
 
-// The file with the voxels as it was before compression, up to the last of them; what follows is
-// left out, as nibabel leaves it.
+// The file with the voxels as it was before compression; its length is the header's to the byte.
 FileBytes whole_file(FileBytes file, const NiftiHeader& h, const std::string& name) {
   const std::uint64_t expected =
       h.offset + static_cast<std::uint64_t>(h.voxels()) * size_of(h.type);
-  if (is_gzip(file.view())) return gunzip(file.view(), expected, name, Surplus::left_out);
+  if (is_gzip(file.view())) return gunzip(file.view(), expected, name);
   check_length(expected, file.size(), name);
-  file.shorten(expected);
   return file;
 }
 

@@ -125,12 +125,10 @@ void check_size(const Fields& f, const NiftiHeader& h) {
   }
 }
 
-// 0 of a single file means the first place behind the header, whose voxels it cannot be.
 std::uint64_t parse_offset(const Fields& f) {
   const double offset = f.version2 ? static_cast<double>(f.get<std::int64_t>(f.at.offset))
                                    : f.get<float>(f.at.offset);
   const double least = f.pair ? 0 : f.version2 ? nifti2_size + 4 : nifti1_size + 4;
-  if (offset == 0) return static_cast<std::uint64_t>(least);
   if (!(offset >= least && offset <= double{1u << 30} && offset == std::floor(offset)))
     f.fail("vox_offset is " + std::to_string(offset) + ", not a whole number of at least " +
            std::to_string(static_cast<int>(least)));
@@ -277,12 +275,14 @@ NiftiHeader parse_nifti_header(std::span<const std::uint8_t> front, const std::s
   h.pair = f.pair;
   h.swapped = f.swapped();
   h.dim = parse_dim(f);
-  const auto code = f.get<std::int16_t>(f.at.datatype);
+  const auto code = f.get<std::int16_t>(f.at.datatype), bits = f.get<std::int16_t>(f.at.bitpix);
   const StoredType* type = find_stored_type(code);
   if (!type)
     f.fail("datatype " + std::to_string(code) + " is not a scalar number but " +
            odd_datatype(code));
-  h.type = *type;  // bitpix says the same, or is wrong
+  h.type = *type;
+  if (bits != 0 && bits != static_cast<int>(8 * size_of(h.type)))
+    f.fail("bitpix is " + std::to_string(bits) + " but the datatype is " + name_of(h.type));
   check_size(f, h);
   h.offset = parse_offset(f);
   parse_scaling(f, h);

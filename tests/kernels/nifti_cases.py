@@ -78,7 +78,7 @@ def case(rng, folder, n):
     count = int(np.prod(dim))
     head = bytearray(head)
     if n % 5 == 0:
-        struct.pack_into(order + "h", head, 14 if two else 72, n % 10)  # bitpix
+        struct.pack_into(order + "h", head, 14 if two else 72, 0)  # bitpix, not set
     head = bytes(head)
     if odd:
         voxels = bytes(count * bits // 8)
@@ -86,8 +86,6 @@ def case(rng, folder, n):
         values = rng.integers(0, 100, size=count)
         voxels = values.astype(order + TYPES[code]).tobytes()
     gz = rng.random() < 0.3
-    if n % 3 == 0:
-        voxels += bytes(n % 50)
     name = f"{n}." + ("img" if pair else "nii")
     files = {name: bytes(offset) + voxels if pair else head.ljust(offset, b"\0") + voxels}
     if pair:

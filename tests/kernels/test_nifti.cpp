@@ -353,29 +353,21 @@ TEST_CASE("No flipped bit of a compressed file changes a voxel unseen") {
   CHECK(refused > tried - 10);  // the rest: time stamp and system of gzip's own header
 }
 
-TEST_CASE("Bytes after the voxels are left out, and zeros after a stream, and garbage is refused") {
+TEST_CASE("Bytes after the end are refused, zeros after a stream and whole further members read") {
   TemporaryFolder folder;
   const Bytes raw = counting({4, 4, 4}).bytes;
   Bytes gz = compressed(raw);
   Bytes longer = raw;
   longer.push_back(0);
-  const at::Tensor expected = read_nifti(folder.write("a.nii", raw)).data;
-  const auto reads = [&](const char* name, const Bytes& bytes) {
-    return read_nifti(folder.write(name, bytes)).data.equal(expected);
-  };
-  CHECK(reads("a.nii", longer));
-  longer.insert(longer.end(), 100'000, 7);
-  CHECK(reads("a.nii", longer));
-  Bytes longer_gz = compressed(longer);
-  CHECK(reads("a.nii.gz", longer_gz));
-  longer_gz[longer_gz.size() - 6] ^= 1;
-  CHECK(contains(why_not(folder.write("a.nii.gz", longer_gz)), "bad gzip checksum"));
+  CHECK(contains(why_not(folder.write("a.nii", longer)), "is too long"));
+  CHECK(contains(why_not(folder.write("a.nii.gz", compressed(longer))), "holds more than"));
   Bytes padded = gz;
   padded.insert(padded.end(), 512, 0);
-  CHECK(reads("a.nii.gz", padded));
+  const at::Tensor expected = read_nifti(folder.write("a.nii", raw)).data;
+  CHECK(read_nifti(folder.write("a.nii.gz", padded)).data.equal(expected));
   const Bytes none = compressed({});
   padded.insert(padded.end(), none.begin(), none.end());
-  CHECK(reads("a.nii.gz", padded));
+  CHECK(read_nifti(folder.write("a.nii.gz", padded)).data.equal(expected));
   for (std::uint8_t extra : {1, 0x1f}) {
     Bytes bad = gz;
     bad.push_back(extra);
@@ -407,10 +399,8 @@ TEST_CASE("A header whose numbers cannot be true is refused before memory is tak
     return why;
   };
   CHECK(refusal([](Made&) {}) == "");
-  for (const std::int16_t bitpix : {0, 8, 64})  // the datatype decides, as nibabel has it
-    CHECK(refusal([=](Made& m) { m.put<std::int16_t>(72, bitpix); }) == "");
-  CHECK(refusal([](Made& m) { m.put<float>(108, 0); }) == "");
-  CHECK(refusal([](Made& m) { m.put<std::int64_t>(168, 0); }, true) == "");
+  CHECK(contains(refusal([](Made& m) { m.put<std::int16_t>(72, 8); }), "bitpix is 8"));
+  CHECK(refusal([](Made& m) { m.put<std::int16_t>(72, 0); }) == "");  // not set
   CHECK(contains(refusal([](Made& m) { m.set_dim(0, 8); }), "dim[0] is 8"));
   CHECK(contains(refusal([](Made& m) { m.set_dim(0, 0); }), "is 0"));
   CHECK(contains(refusal([](Made& m) { m.set_dim(2, -4); }), "dim[2] is -4"));

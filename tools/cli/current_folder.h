@@ -12,7 +12,8 @@ namespace sluice::cli {
 inline void require_current_folder() {
   std::error_code gone;
   std::ignore = std::filesystem::current_path(gone);
-  if (gone) throw IoError("the current folder does not exist: " + gone.message());
+  if (gone == std::errc::no_such_file_or_directory)
+    throw IoError("the current folder does not exist: " + gone.message());
 }
 
 }  // namespace sluice::cli
