@@ -154,8 +154,7 @@ FileBytes inflate_zlib(std::span<const std::uint8_t> compressed, std::uint64_t e
   };
   if (expected / 1032 > compressed.size()) fail();
   FileBytes out(expected);
-  std::size_t written = 0;
-  auto rest = compressed;
+  std::size_t read = 0, written = 0;
   const auto result =
       libdeflate_zlib_decompress_ex(make_decompressor().get(), compressed.data(), compressed.size(),
                                     out.data(), expected, &read, &written);
