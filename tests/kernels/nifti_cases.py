@@ -92,7 +92,8 @@ def case(rng, folder, n):
         files[f"{n}.hdr"] = head
     for file, content in files.items():
         with open(f"{folder}/{file}" + (".gz" if gz else ""), "wb") as out:
-            out.write(gzip.compress(content, 1) + bytes(n % 4) if gz else content)
+            more = 0 if file.endswith("hdr") else n % 4  # zeros, as tapes and blocks are filled up
+            out.write(gzip.compress(content, 1) + bytes(more) if gz else content)
     return name + (".gz" if gz else "")
 
 
