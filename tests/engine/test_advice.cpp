@@ -228,11 +228,14 @@ TEST_CASE("A cache with room for a part spares that part alone") {
   CHECK(share(", \"budget\": 200000000") == 1);
 }
 
-TEST_CASE("In a part the cache becomes what the part gives, for all who use it") {
-  const std::string text = R"({
+// How a graph begins that has the part "prepare".
+static const std::string prepare_part = R"({
   "parts": { "prepare": { "in": "raw", "out": "norm", "nodes": {
     "load": { "type": "load", "in": "raw" },
-    "norm": { "type": "norm", "in": "load" } } } },
+    "norm": { "type": "norm", "in": "load" } } } },)";
+
+TEST_CASE("In a part the cache becomes what the part gives, for all who use it") {
+  const std::string text = prepare_part + R"(
   "nodes": {
     "a": { "type": "cases" },
     "pre": { "part": "prepare", "in": "a" },
@@ -276,10 +279,7 @@ TEST_CASE("Limits of threads and queues are proposed with the line that they cha
 }
 
 TEST_CASE("A cache that stands in another scope gives way to a new one where the prefix ends") {
-  const std::string text = R"({
-  "parts": { "prepare": { "in": "raw", "out": "norm", "nodes": {
-    "load": { "type": "load", "in": "raw" },
-    "norm": { "type": "norm", "in": "load" } } } },
+  const std::string text = prepare_part + R"(
   "nodes": {
     "a": { "type": "cases" },
     "early": { "type": "cache", "in": "a" },
