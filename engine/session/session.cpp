@@ -105,16 +105,18 @@ Outcome Session::run() {
   return outcome;
 }
 
-// A run that was left nothing to go on from has failed, however it ended.
+// A run that was left nothing to go on from has failed, however it ended; and where its folder was
+// taken, that is why a node could not write there.
 void Session::keep_end(Outcome& outcome, bool saves) {
-  if (outcome.status != Outcome::Status::failed) try {
+  const bool has_failed = outcome.status == Outcome::Status::failed;
+  if (!has_failed || outcome.failure.exit == Exit::io) try {
       if (saves) try_save("last", outcome.position, Keeps::all);
       require_folder();
-      warn_of_changed_files();
+      if (!has_failed) warn_of_changed_files();
     } catch (const Error& e) {
       outcome.status = Outcome::Status::failed;
       outcome.failure = {.exit = e.exit, .message = e.what()};
-      if (!ranks_->alone()) ranks_->wire->end(outcome.failure.str());
+      if (!has_failed && !ranks_->alone()) ranks_->wire->end(outcome.failure.str());
     }
   end_folder(outcome);
 }

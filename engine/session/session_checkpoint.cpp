@@ -474,6 +474,7 @@ void Session::try_save(const std::string& name, const Resume& position, Keeps wh
     prune_checkpoints(folder_->checkpoints(), graph_->run.checkpoint_keep);
   } catch (...) {
     failed = cause(Exit::io);
+    require_folder();
     tell("error: " + not_written(name, *failed));
   }
   ranks_->pause_wish = false;

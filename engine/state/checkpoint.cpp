@@ -218,7 +218,7 @@ void publish(const fs::path& temporary, const fs::path& target) {
 void save_checkpoint(const fs::path& folder, const std::string& name,
                      const Checkpoint& checkpoint) {
   std::error_code failed;
-  fs::create_directories(folder, failed);
+  fs::create_directory(folder, failed);  // not its parents: a run's folder may have been taken
   if (failed) fail_io("make", folder, failed.value());
   remove_leftovers(folder);
   const auto before = find_checkpoints(folder, nullptr, [](const std::string&) {}).by_serial;

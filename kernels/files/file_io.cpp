@@ -128,13 +128,16 @@ FileBytes read_file_front(const std::filesystem::path& path, std::size_t most) {
   return read_bytes(d.fd, std::min<std::uint64_t>(size, most), path);
 }
 
-void write_file(const std::filesystem::path& path,
-                std::initializer_list<std::span<const std::uint8_t>> parts) {
+void write_file(const std::filesystem::path& path, FileParts parts) {
   if (path.has_parent_path()) {
     std::error_code error;
     std::filesystem::create_directories(path.parent_path(), error);
     if (error) fail(path.parent_path(), "cannot make the folder", error.value());
   }
+  write_file_there(path, parts);
+}
+
+void write_file_there(const std::filesystem::path& path, FileParts parts) {
   Temporary temporary{temporary_name(path)};
   {
     Descriptor d{::open(temporary.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};

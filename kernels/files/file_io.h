@@ -56,9 +56,13 @@ inline FileBytes read_plain(const std::filesystem::path& path) { return read_fil
 // The first `most` bytes, or all of a shorter file.
 FileBytes read_file_front(const std::filesystem::path& path, std::size_t most);
 
+using FileParts = std::initializer_list<std::span<const std::uint8_t>>;
+
 // Writes the parts one after the other; makes missing folders.
-void write_file(const std::filesystem::path& path,
-                std::initializer_list<std::span<const std::uint8_t>> parts);
+void write_file(const std::filesystem::path& path, FileParts parts);
+
+// The same into a folder that must be there.
+void write_file_there(const std::filesystem::path& path, FileParts parts);
 
 // A folder that cannot be listed is bad data, unless the machine has run out of something.
 [[noreturn]] void fail_to_list(const std::filesystem::path& folder, const std::error_code& why);

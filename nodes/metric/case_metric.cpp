@@ -111,7 +111,10 @@ void CaseMetricBase::write_cases() const {
     }
   }
   text.append("\n");
-  write_file(table_, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
+  // The run's folder may have been taken away, and is not made again.
+  std::error_code said_by_the_writer;
+  std::filesystem::create_directory(table_.parent_path(), said_by_the_writer);
+  write_file_there(table_, {{reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}});
 }
 
 }  // namespace sluice

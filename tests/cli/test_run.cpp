@@ -248,6 +248,7 @@ TEST_CASE("a folder that is taken from a run is missed at its end") {
                             "$SLUICE run g.json --out a --set run.epochs=100000 & p=$!\n"
                             "until [ -s a/metrics.jsonl ]; do sleep 0.05; done\n"
                             "mv a b; kill -INT $p; wait $p");
+  INFO(r.err);
   CHECK(r.code == 4);
   CHECK(r.err.find("a/run.json: was taken away while the run went on") != std::string::npos);
   CHECK(!fs::exists(t.folder.path / "a"));
