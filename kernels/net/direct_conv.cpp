@@ -361,6 +361,26 @@ SLUICE_AVX512 void store_wide(const float* acc, int width, std::int64_t position
     store_some<products>(mask, s.out + s.at, v);
   }
 }
+
+// Two vectors at a time to 32 bfloat16 numbers side by side, which fill a line of the cache: both
+// of a position, or of two positions that touch. All lanes are real; `second`: from a vector's bias
+// to its partner's.
+SLUICE_AVX512 void store_pairs(const float* acc, std::int64_t pairs, int second,
+                               Store<Bf16Bits, Bf16Bits> s) {
+  __m512 bias[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+  if (s.bias) bias[0] = _mm512_loadu_ps(s.bias), bias[1] = _mm512_loadu_ps(s.bias + second);
+  for (std::int64_t i = 0; i < pairs; ++i, s.at += s.step, acc += 32) {
+    __m512 low = _mm512_add_ps(_mm512_load_ps(acc), bias[0]);
+    __m512 high = _mm512_add_ps(_mm512_load_ps(acc + 16), bias[1]);
+    if (s.residual) {
+      low = _mm512_add_ps(low, load_some(0xffff, s.residual + s.at));
+      high = _mm512_add_ps(high, load_some(0xffff, s.residual + s.at + 16));
+    }
+    __m512i bits;
+    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(bits) : "v"(low), "v"(high));
+    _mm512_storeu_si512(s.out + s.at, bits);
+  }
+}
 #endif
 
 template <class T, class O>
@@ -475,7 +495,16 @@ template <class T, class C>
 template <class O>
 void Gather::Block<T, C>::store_to(const Gather& g, O* out, const float* acc, std::int64_t at,
                                    std::int64_t real) const {
+  const std::int64_t step = g.step() * g.out_channels_;
 #if defined(__x86_64__)
+  if constexpr (std::is_same_v<O, Bf16Bits>) {
+    const bool touch = width == 1 && step == 16 && m % 2 == 0;
+    if (g.products_ >= Products::pairs && (width == 2 || touch) &&
+        std::min<std::int64_t>(g.lanes_, real) >= (v + width) * 16)
+      return store_pairs(acc, m * width / 2, touch ? 0 : 16,
+                         {job.bias ? job.bias + v * 16 : nullptr, job.residual, out, at + v * 16,
+                          touch ? 32 : step});
+  }
   const auto store_tile = g.products_ == Products::avx2     ? store_narrow<T, O>
                           : g.products_ == Products::avx512 ? store_wide<Products::avx512, T, O>
                                                             : store_wide<Products::pairs, T, O>;
@@ -486,8 +515,7 @@ void Gather::Block<T, C>::store_to(const Gather& g, O* out, const float* acc, st
     const int from = (v + b) * 16;
     store_tile(acc + b * 16, width, m, std::min(16, g.lanes_ - from),
                static_cast<int>(std::min<std::int64_t>(16, real - from)),
-               {job.bias ? job.bias + from : nullptr, job.residual, out, at + from,
-                g.step() * g.out_channels_});
+               {job.bias ? job.bias + from : nullptr, job.residual, out, at + from, step});
   }
 }
 

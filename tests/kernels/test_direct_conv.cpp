@@ -377,3 +377,31 @@ TEST_CASE("direct convolutions give equal bits for any number of threads") {
     }
   at::set_num_threads(1);
 }
+
+TEST_CASE("an output has the same bits however many channels are stored with it") {
+  for (const auto& [products, type] : ways()) {
+    CAPTURE(static_cast<int>(products));
+    for (const std::int64_t width : {11, 12}) {
+      const at::Tensor x = sines({1, 16, 3, 5, width}, 1, type),
+                       w = sines({48, 16, 3, 1, 3}, 2).to(at::kFloat),
+                       bias = sines({1, 48, 1, 1, 1}, 3).to(at::kFloat).flatten();
+      const auto outputs = [&](std::int64_t n, bool add) {
+        ConvSpec s = spec(false, 16, n, {3, 1, 3}, {1, 1, 1});
+        s.padding = {1, 0, 1};
+        const at::Tensor before = sines({1, 48, 3, 5, width}, 4, type)
+                                      .narrow(1, 0, n)
+                                      .contiguous(at::MemoryFormat::ChannelsLast3d);
+        at::Tensor y = at::empty_like(before);
+        Gather(s, w.narrow(0, 0, n).contiguous(), false, products, type)
+            .run(x, add ? bias.narrow(0, 0, n).contiguous() : at::Tensor(),
+                 add ? before : at::Tensor(), y);
+        return y;
+      };
+      for (const bool add : {false, true}) {
+        const at::Tensor all = outputs(48, add);  // two vectors, and one
+        for (const std::int64_t n : {8, 16, 17, 31, 32, 33})
+          CHECK(outputs(n, add).equal(all.narrow(1, 0, n)));
+      }
+    }
+  }
+}
