@@ -315,11 +315,7 @@ at::Tensor TileWeightGrad::result(at::IntArrayRef shape) const {
 }  // namespace
 
 bool tile_weight_grad_fits(const ConvSpec& spec) {
-  const std::int64_t a = spec.transposed ? spec.out : spec.in,
-                     b = spec.transposed ? spec.in : spec.out;
-  const Size3 kernel = three(spec.kernel, 1);
-  const bool thin = kernel[2] > 1 && kernel[2] * b <= 16;  // x's taps fill lanes elsewhere
-  return a >= 8 && !thin;
+  return (spec.transposed ? spec.out : spec.in) >= 8;
 }
 
 at::Tensor tile_weight_grad(const ConvSpec& spec, const at::Tensor& x, const at::Tensor& grad) {
