@@ -37,12 +37,17 @@ std::string case_of(std::string name, const std::string& ending) {
   return name.substr(0, name.size() - suffix);
 }
 
-std::vector<std::string> cases_in(const fs::path& folder, const std::string& ending) {
+std::set<std::string> names_in(const fs::path& folder, const std::string& ending) {
   std::set<std::string> names;
   walk(folder, 0, [&](const fs::directory_entry& entry, int) {
     if (const std::string name = case_of(entry.path().filename().string(), ending); !name.empty())
       names.insert(name);
   });
+  return names;
+}
+
+std::vector<std::string> cases_in(const fs::path& folder, const std::string& ending) {
+  const auto names = names_in(folder, ending);
   if (names.empty()) throw DataError(folder.string() + ": no file is named CASE_0000" + ending);
   return {names.begin(), names.end()};
 }
@@ -64,6 +69,24 @@ void must_be_all(const NnunetFolder& folder, std::size_t cases) {
 
 bool is_picture_name(const fs::path& file) {
   return has_ending(file, ".png") || has_ending(file, ".bmp") || has_ending(file, ".tif");
+}
+
+// Of its first case: there is a CASE_0000 and no CASE_0001, or one path is listed.
+bool has_colours_together(const NnunetFolder& folder) {
+  const std::size_t channels = folder.channels.size();
+  if (channels < 3 || channels > 4 || !is_picture_name(folder.ending)) return false;
+  if (!folder.dataset.is_null()) {
+    const Json& first = folder.dataset.front();
+    return first.is_object() && first.value("images", Json()).size() == 1;
+  }
+  for (const char* images : {"imagesTr", "imagesTs"}) {
+    const fs::path in = folder.root / images;
+    if (!fs::is_directory(in)) continue;
+    const auto names = names_in(in, folder.ending);
+    if (names.empty()) continue;
+    return !fs::exists(in / (*names.begin() + channel_suffix(1) + folder.ending));
+  }
+  return false;
 }
 
 void must_exist(const fs::path& file, const std::string& why) {
@@ -195,7 +218,7 @@ std::vector<fs::path> nnunet_files(const NnunetFolder& folder, const std::string
   std::vector<fs::path> files;
   if (!training || folder.dataset.is_null()) {
     const fs::path images = folder.root / (training ? "imagesTr" : "imagesTs");
-    for (std::size_t c = 0; c < folder.channels.size(); ++c)
+    for (std::size_t c = 0; c < (folder.whole ? 1 : folder.channels.size()); ++c)
       files.push_back(images / (name + channel_suffix(c) + folder.ending));
     if (training) files.push_back(folder.root / "labelsTr" / (name + folder.ending));
     return files;
@@ -208,7 +231,7 @@ std::vector<fs::path> nnunet_files(const NnunetFolder& folder, const std::string
   } catch (const Json::exception&) {
     files.clear();
   }
-  if (files.size() != folder.channels.size() + 1) files.clear();
+  if (files.size() != (folder.whole ? 1 : folder.channels.size()) + 1) files.clear();
   return files;
 }
 
@@ -218,6 +241,7 @@ NnunetFolder read_nnunet_folder(const fs::path& root) {
   const std::string where = path.string();
   NnunetFolder folder{root, {}, "", Json::object()};
   folder.decathlon = document.is_object() && document.contains("training");
+  folder.whole = folder.decathlon;
   if (folder.decathlon) folder.ending = decathlon_ending(document["training"]);
   if (folder.decathlon) return folder;
   if (!is_nnunet(document))
@@ -244,20 +268,18 @@ NnunetFolder read_nnunet_folder(const fs::path& root) {
   if (document.contains("dataset")) folder.dataset = document["dataset"];
   if (!folder.dataset.is_null() && (!folder.dataset.is_object() || folder.dataset.empty()))
     throw DataError(where + ": \"dataset\" is no object with a member for each case");
+  folder.whole = has_colours_together(folder);
   return folder;
 }
 
 DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
                      const std::vector<std::string>& keys, const std::string& label_key) {
-  if (folder.decathlon) {
-    if (keys.size() != 1)
-      throw DataError((folder.root / "dataset.json").string() +
-                      ": a decathlon's case has one file of all channels; "
-                      "keys names " +
-                      std::to_string(keys.size()));
-    return decathlon_fold(folder, which, keys.front(), label_key);
-  }
-  if (keys.size() != folder.channels.size())
+  if (folder.whole && keys.size() != 1)
+    throw DataError((folder.root / "dataset.json").string() + ": a " +
+                    (folder.decathlon ? "decathlon's case" : "case") +
+                    " has one file of all channels; keys names " + std::to_string(keys.size()));
+  if (folder.decathlon) return decathlon_fold(folder, which, keys.front(), label_key);
+  if (!folder.whole && keys.size() != folder.channels.size())
     throw DataError(folder.root.string() + ": has " + std::to_string(folder.channels.size()) +
                     " channels, one file each; keys names " + std::to_string(keys.size()));
   const bool labelled = which.split != "test";
@@ -271,12 +293,14 @@ DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
       throw DataError((folder.root / "dataset.json").string() + ": dataset." + name + " is not " +
                       nnunet_entry);
     for (std::size_t c = 0; c < keys.size(); ++c) {
-      must_exist(files[c], "channel_names has " + std::to_string(keys.size()) + " channels" +
-                               (c > 0 && is_picture_name(files[c])
-                                    ? ", each a file of its own: split pictures of several colours"
-                                    : ""));
+      must_exist(files[c], "channel_names has " + std::to_string(folder.channels.size()) +
+                               " channels, each a file of its own");
       item.files.emplace_back(keys[c], files[c].string());
     }
+    if (const fs::path second = folder.root / (labelled ? "imagesTr" : "imagesTs") /
+                                (name + channel_suffix(1) + folder.ending);
+        folder.whole && fs::exists(second))
+      throw DataError(second.string() + ": the first case has all channels in one file");
     if (labelled) {
       must_exist(files.back(), "every image of training has one");
       item.files.emplace_back(label_key, files.back().string());

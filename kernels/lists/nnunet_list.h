@@ -1,7 +1,8 @@
 // Lists of samples from an nnU-Net (version 2) raw data set: dataset.json with channel_names and
 // file_ending, imagesTr/CASE_0000.nii.gz (one file a channel), labelsTr/CASE.nii.gz, imagesTs; or
 // "dataset": {CASE: {"images": [path, ...], "label": path}} in place of imagesTr and labelsTr. A
-// decathlon folder is one too, as it lies: its "training" and "test" lists, channels in one file.
+// picture's three or four colours may be in one file, CASE_0000.png. A decathlon folder is one too,
+// as it lies: its "training" and "test" lists, channels in one file.
 //
 // Invariant: as data_list.h's; cases are in the order of their names, and a fold is nnU-Net's own:
 // splits_final.json where it stands beside dataset.json, else its five-fold split by seed 12345.
@@ -21,6 +22,7 @@ struct NnunetFolder {
   std::string ending;                 // ".nii.gz"; the decathlon's: of its first image
   nlohmann::ordered_json labels;      // {"background": 0, "liver": 1}
   bool decathlon = false;
+  bool whole = false;  // a case's one file has all channels: the decathlon's, pictures' colours
   nlohmann::ordered_json dataset = nullptr;  // null: the files are in imagesTr and labelsTr
   std::optional<std::int64_t> cases;         // of training: numTraining, which only nnU-Net's has
 };
@@ -30,8 +32,8 @@ struct NnunetFolder {
 bool is_nnunet(const nlohmann::ordered_json& document);
 NnunetFolder read_nnunet_folder(const std::filesystem::path& root);
 
-// A case's files: one for each channel, and for training the label's. Empty where the entry of
-// "dataset" is not as nnunet_entry says.
+// A case's files: one for each channel, or of all, and for training the label's. Empty where the
+// entry of "dataset" is not as nnunet_entry says.
 std::vector<std::filesystem::path> nnunet_files(const NnunetFolder& folder, const std::string& name,
                                                 bool training);
 inline constexpr const char* nnunet_entry =
@@ -50,8 +52,9 @@ struct NnunetSplit {
   std::int64_t folds = 5;
 };
 
-// `keys`: the field of each channel's file. DataError where the cases of training are not as many
-// as numTraining says: without the one that is missing each fold would have others.
+// `keys`: the field of each channel's file, or of the one that has all. DataError where the cases
+// of training are not as many as numTraining says: without the one that is missing each fold would
+// have others.
 DataList nnunet_list(const NnunetFolder& folder, const NnunetSplit& which,
                      const std::vector<std::string>& keys, const std::string& label_key);
 

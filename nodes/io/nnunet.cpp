@@ -36,8 +36,8 @@ struct Nnunet final : ListSource<Nnunet> {
         .choices({"training", "validation", "test"})
         .param(
             "keys", &Params::keys,
-            "The fields of channels 0000, 0001, ..., of which concat_items makes one image; of a "
-            "decathlon's file one field.")
+            "The fields of channels 0000, 0001, ..., of which concat_items makes one image; of one "
+            "file of all channels (the decathlon's, a picture's three or four colours) one field.")
         .param("label_key", &Params::label_key, "The field of the label.")
         .param("fold", &Params::fold,
                "Which fold is the validation: of splits_final.json where it stands beside "

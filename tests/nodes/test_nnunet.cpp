@@ -54,6 +54,41 @@ std::string refusal(const Json& params) {
 
 }  // namespace
 
+TEST_CASE("nnunet takes a picture's colours from one file") {
+  TemporaryFolder made;
+  const auto write = [&](const char* more = "") {
+    made.write_text("dataset.json", std::string(R"({"channel_names": {"0": "R", "1": "G", "2": "B"},
+        "labels": {"background": 0, "road": 1}, "numTraining": 2, "file_ending": ".png")") +
+                                        more + "}");
+  };
+  write();
+  for (const std::string name : {"a", "b"}) {
+    made.write_text("imagesTr/" + name + "_0000.png", "");
+    made.write_text("labelsTr/" + name + ".png", "");
+  }
+  const Json one{{"root", made.path.string()}, {"keys", {"image"}}, {"fold", -1}};
+  const auto files = [&] {
+    const Fired fired = Driver("nnunet", one).fire({}, at_index(1));
+    const Sample& sample = *fired.outs.at(0).sample;
+    CHECK(sample.name == "b");
+    return std::filesystem::path(sample.at("image").geometry().path).filename().string() + " " +
+           std::filesystem::path(sample.at("label").geometry().path).filename().string();
+  };
+  CHECK(files() == "b_0000.png b.png");
+  Json three = one;
+  three["keys"] = {"r", "g", "b"};
+  CHECK(refusal(three).find("one file of all channels; keys names 3") != std::string::npos);
+  made.write_text("imagesTr/b_0001.png", "");
+  CHECK(refusal(one).find("b_0001.png: the first case has all channels in one file") !=
+        std::string::npos);
+  std::filesystem::remove(made.path / "imagesTr/b_0001.png");
+  write(R"(, "dataset": {"a": {"images": ["x.png"], "label": "y.png"},
+                         "b": {"images": ["imagesTr/b_0000.png"], "label": "labelsTr/b.png"}})");
+  made.write_text("x.png", "");
+  made.write_text("y.png", "");
+  CHECK(files() == "b_0000.png b.png");
+}
+
 TEST_CASE("nnunet emits a record a case with a field a channel") {
   Made made;
   Driver source("nnunet", made.params({{"fold", -1}}));

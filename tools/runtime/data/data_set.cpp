@@ -161,9 +161,8 @@ void read_nnunet(DataSet& set, const NnunetFolder& folder) {
                       "dataset." + name + " is not " + nnunet_entry);
     DataCase one{name, split, {}};
     for (std::size_t c = 0; c < files.size(); ++c) {
-      const std::string key = c == folder.channels.size() ? "label"
-                              : c == 0                    ? "image"
-                                                          : "image" + std::to_string(c);
+      const bool is_label = split == "training" && c + 1 == files.size();
+      const std::string key = is_label ? "label" : c == 0 ? "image" : "image" + std::to_string(c);
       one.files.emplace_back(key, files[c].string());
     }
     set.cases.push_back(std::move(one));

@@ -35,9 +35,11 @@ DataList cases_of(const Dataset& d) {
     std::sort(list.begin(), list.end(),
               [](const DataItem& a, const DataItem& b) { return a.name < b.name; });
   } else {
+    const NnunetFolder folder = read_nnunet_folder(d.root);
     std::vector<std::string> keys;
-    for (std::size_t c = 0; c < d.channels.size(); ++c) keys.push_back("image" + std::to_string(c));
-    list = nnunet_list(read_nnunet_folder(d.root), {"training", -1, 5}, keys, "label");
+    for (std::size_t c = 0; c < (folder.whole ? 1 : d.channels.size()); ++c)
+      keys.push_back("image" + std::to_string(c));
+    list = nnunet_list(folder, {"training", -1, 5}, keys, "label");
   }
   if (std::ssize(list) != d.training)
     throw DataError(fmt::format("{}: numTraining is {}, and there are {} cases",
