@@ -233,17 +233,6 @@ TEST_CASE("nnunet gives what the stage before predicted, found once at any depth
   CHECK(contains(refusal(params), "case \"case_01\" was predicted twice, in "));
 }
 
-TEST_CASE("nnunet says that a picture's colours are files of their own") {
-  TemporaryFolder folder;
-  folder.write_text("dataset.json",
-                    R"({"channel_names": {"0": "R", "1": "G", "2": "B"}, "file_ending": ".png"})");
-  folder.write_text("imagesTr/a_0000.png", "");
-  folder.write_text("labelsTr/a.png", "");
-  CHECK(contains(
-      refusal({{"root", folder.path.string()}, {"keys", {"r", "g", "b"}}, {"fold", -1}}),
-      "a_0001.png: no such file; channel_names has 3 channels, each a file of its own: split"));
-}
-
 TEST_CASE("nnunet finds what the stage before predicted by the ending that predictions have") {
   const auto found = [](const std::string& ending, const std::string& prediction,
                         const std::string& document) {
