@@ -277,8 +277,13 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return above[b.size()];
 }
 
+std::ptrdiff_t common_beginning(std::string_view a, std::string_view b) {
+  return std::ranges::mismatch(a, b).in1 - a.begin();
+}
+
 }  // namespace
 
+// Of several that are as near, the one that begins alike for longest: "unett" is unet, not unest.
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   if (word.empty() || word.size() > 200) return "";
   std::size_t least = 2 + word.size() / 4;  // one more than is near enough
@@ -286,8 +291,10 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
   for (const auto& candidate : known) {
     const std::size_t gap = candidate.size() > word.size() ? candidate.size() - word.size()
                                                            : word.size() - candidate.size();
-    if (gap >= least) continue;
-    if (const std::size_t d = distance(word, candidate); d < least) {
+    if (gap > least) continue;
+    const std::size_t d = distance(word, candidate);
+    const bool nearer = d < least, as_near = d == least && !best.empty();
+    if (nearer || (as_near && common_beginning(word, candidate) > common_beginning(word, best))) {
       least = d;
       best = candidate;
     }

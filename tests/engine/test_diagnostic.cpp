@@ -223,6 +223,7 @@ TEST_CASE("The nearest name is found across insertion, deletion, substitution an
   CHECK(nearest("orientation", known) == "");
   CHECK(nearest("", known) == "");
   CHECK(nearest("ab", {"ac", "ad"}) == "ac");  // ties go to the first
+  CHECK(nearest("unett", {"unest", "unet"}) == "unet");
   CHECK(did_you_mean("spaceing", known) == "did you mean \"spacing\"?");
   CHECK(did_you_mean("zzz", known) == "");
   // One letter of up to three, two of up to seven, three of up to eleven.
