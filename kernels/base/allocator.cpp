@@ -19,27 +19,26 @@
 namespace sluice {
 namespace {
 
-constexpr std::size_t page = 4096, huge_page = 2 << 20, smallest = 1 << 20, slack = 16 << 20;
+constexpr std::size_t page = 4096, huge_page = 2 << 20, smallest = 128 << 10, slack = 16 << 20;
 constexpr std::size_t most_blocks = 16384;  // each is a mapping, of which a process has 65530
 
 std::size_t rounded(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 
-// Huge pages begin at multiples of their size: more is mapped, and what is too much given back.
+// Huge pages begin at multiples of their size: one more is mapped, and what is too much given back.
 void* map_block(std::size_t bytes) {
-  const std::size_t more = bytes >= huge_page ? huge_page : 0;
   void* const got =
-      mmap(nullptr, bytes + more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(nullptr, bytes + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (got == MAP_FAILED) return nullptr;
-  if (more == 0) return got;
   const auto start = reinterpret_cast<std::uintptr_t>(got);
   const auto block = (start + huge_page - 1) / huge_page * huge_page;
   if (block > start) munmap(got, block - start);
-  if (block < start + more) munmap(reinterpret_cast<void*>(block + bytes), start + more - block);
+  if (block < start + huge_page)
+    munmap(reinterpret_cast<void*>(block + bytes), start + huge_page - block);
   madvise(reinterpret_cast<void*>(block), bytes, MADV_HUGEPAGE);
   return reinterpret_cast<void*>(block);
 }
 
-// Where so many bytes may begin, from `begin` on.
+// Where so many bytes may begin, from `begin` on: large blocks at huge pages.
 char* aligned(char* begin, std::size_t bytes) {
   if (bytes < huge_page) return begin;
   const auto at = reinterpret_cast<std::uintptr_t>(begin);
@@ -107,13 +106,18 @@ struct BlockPool::State {
     }
     return nullptr;
   }
+  // Whole huge pages; what is left of them is kept.
   void* map(std::size_t bytes) {
+    const std::size_t whole = (bytes + huge_page - 1) / huge_page * huge_page;
     const std::size_t now = held.used + bytes, most = std::max(held.most_used, now);
-    shrink_to(most + most / 32 + slack - now);
-    void* block = map_block(bytes);
-    if (block || kept.empty()) return block;
-    shrink_to(0);
-    return map_block(bytes);
+    shrink_to(most + most / 32 + slack - (held.used + whole));
+    char* block = static_cast<char*>(map_block(whole));
+    if (!block && !kept.empty()) {
+      shrink_to(0);
+      block = static_cast<char*>(map_block(whole));
+    }
+    if (block && whole > bytes) keep(block + bytes, whole - bytes, ++clock);
+    return block;
   }
   // Those that have waited longest, until `most` bytes are kept.
   void shrink_to(std::size_t most) {

@@ -2,8 +2,9 @@
 // blocks again and again; by themselves each would be mapped, page-faulted, cleared and unmapped
 // every time, which for a batch of pictures takes longer than to make it.
 //
-// Blocks of a MiB and more are kept when they are freed, become one with kept neighbours, and are
-// cut for the next that asks, in huge pages where the kernel has them; smaller ones stay glibc's.
+// Blocks of 128 KiB and more are kept when they are freed, become one with kept neighbours, and are
+// cut for the next that asks, in huge pages where the kernel has them; smaller ones stay glibc's,
+// which leaves gaps between larger ones that nothing fills.
 //
 // Invariant: kept and used blocks together never exceed the peak of the used ones by more than a
 // thirty-second and 16 MiB. Results do not depend on it.

@@ -44,6 +44,20 @@ TEST_CASE("blocks of the pool begin at huge pages where they hold one") {
   CHECK_FALSE(pool.give(&pool));  // not of the pool
 }
 
+TEST_CASE("small blocks of the pool share a huge page") {
+  BlockPool pool;
+  constexpr std::size_t small = mebibyte / 8;
+  char* const first = static_cast<char*>(pool.take(small));
+  CHECK(reinterpret_cast<std::uintptr_t>(first) % (2 * mebibyte) == 0);
+  CHECK(pool.take(small) == first + small);
+  CHECK(pool.held().used == 2 * small);
+  CHECK(pool.held().kept == 2 * mebibyte - 2 * small);
+  CHECK(pool.give(first));
+  CHECK(pool.give(first + small));
+  CHECK(pool.take(2 * mebibyte) == first);
+  CHECK(pool.give(first));
+}
+
 TEST_CASE("the pool holds at most a thirty-second and 16 MiB more than was ever in use at once") {
   BlockPool pool;
   std::size_t most = 0;
