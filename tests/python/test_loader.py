@@ -5,6 +5,7 @@ import copy
 import json
 import os
 import pathlib
+import pickle
 import signal
 import subprocess
 import sys
@@ -452,6 +453,14 @@ class Guest(unittest.TestCase):
             self.assertEqual("RuntimeError: mine" in done.stderr, "mine" in end)
             if "mine" not in end:
                 self.assertEqual(done.stderr, "")
+
+    def test_a_loader_is_not_copied(self):
+        with sluice.batches(GRAPH, node="batch") as loader:
+            next(loader)
+            for clone in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(TypeError, "cannot be copied; open one in each process"):
+                    clone(loader)
+            self.assertEqual(len(list(loader)), 9)
 
     def test_a_thread_that_waits_hears_that_another_closes_it(self):
         made = {"spatial_size": [16, 16, 16], "rad_max": 4, "rad_min": 2}

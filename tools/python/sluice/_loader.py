@@ -297,6 +297,9 @@ class Loader:
                 self._say()
         self._closing = False
 
+    def __reduce__(self):  # for copy and pickle: two would close one run
+        raise TypeError("a loader cannot be copied; open one in each process")
+
     def __enter__(self):
         return self
 
