@@ -78,8 +78,8 @@ def working_in(folder):
         os.chdir(before)
 
 
-def python(code, **more):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, **more)
+def python(code, *words, **more):
+    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60, **more)
 
 
 class SameBatches(unittest.TestCase):
@@ -423,6 +423,42 @@ class Guest(unittest.TestCase):
             words = [sys.executable, "-c", code, json.dumps(large), before]
             done = subprocess.run(words, capture_output=True, text=True, timeout=60)
             self.assertTrue(done.stdout.endswith("[5, 9]\n"), (before, done.stdout, done.stderr))
+
+    def test_a_child_of_fork_is_told_that_its_parent_has_an_open_loader(self):
+        code = (
+            "import json, os, sys, time, sluice\n"
+            "graph = json.loads(sys.argv[1])\n"
+            "loader = sluice.batches(graph, 'batch', epochs=1000)\n"
+            "next(loader)\n"
+            "time.sleep(0.3)  # its threads have filled the queues, and wait\n"
+            "if (child := os.fork()) == 0:\n"
+            "    try: print(len(list(sluice.batches(graph, 'batch', epochs=1))), flush=True)\n"
+            "    except sluice.Error as e: print(e, flush=True)\n"
+            "    os._exit(0)\n"
+            "print(os.waitpid(child, 0)[1], len([next(loader) for _ in range(9)]))\n"
+        )
+        done = python(code, json.dumps(GRAPH))
+        self.assertIn("child of fork(), and a loader was open in its parent", done.stdout, done.stderr)
+        self.assertIn('"spawn" or "forkserver"', done.stdout)
+        self.assertTrue(done.stdout.endswith("\n0 9\n"), (done.stdout, done.stderr))
+
+    def test_a_fork_of_torchs_data_loader_is_told_so_too(self):
+        code = (
+            "import json, sys, torch, sluice\n"
+            "graph = json.loads(sys.argv[1])\n"
+            "class Batches(torch.utils.data.IterableDataset):\n"
+            "    def __iter__(self):\n"
+            "        for batch in sluice.batches(graph, 'batch', epochs=1): yield dict(batch)\n"
+            "workers = lambda: torch.utils.data.DataLoader(Batches(), batch_size=None, num_workers=1,\n"
+            "                                              multiprocessing_context='fork')\n"
+            "with sluice.batches(graph, 'batch', epochs=1000) as loader:\n"
+            "    next(loader)\n"
+            "    try: print(len(list(workers())))\n"
+            "    except Exception as e: print('Close the parent' in str(e))\n"
+            "print(len(list(workers())))\n"
+        )
+        done = python(code, json.dumps(GRAPH))
+        self.assertEqual(done.stdout, "True\n5\n", done.stderr)
 
     def test_a_fork_is_refused_in_words(self):
         with sluice.batches(GRAPH, node="batch") as loader:

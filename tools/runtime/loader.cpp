@@ -2,8 +2,10 @@
 #include "engine/session/loader.h"
 
 #include <ATen/DLConvertor.h>
+#include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <mutex>
 
 #include "engine/base/cause.h"
@@ -11,8 +13,24 @@
 #include "tools/runtime/package.h"
 #include "tools/runtime/sluice.h"
 
+namespace sluice {
+namespace {
+
+// Loaders that are open, and those that are being opened.
+std::atomic<int> open_loaders{0};
+struct OpenLoader {
+  OpenLoader() { ++open_loaders; }
+  ~OpenLoader() { --open_loaders; }
+  OpenLoader(const OpenLoader&) = delete;
+  OpenLoader& operator=(const OpenLoader&) = delete;
+};
+
+}  // namespace
+}  // namespace sluice
+
 struct sluice_loader {
   explicit sluice_loader(sluice::LoaderOptions options) : loader(std::move(options)) {}
+  const sluice::OpenLoader counted;  // before it opens, until it is closed
   sluice::Loader loader;
   const pid_t opened_by = ::getpid();
 };
@@ -67,6 +85,23 @@ void require_own(const sluice_loader& l) {
   if (l.opened_by != ::getpid())
     throw Error(Exit::usage, "this loader was opened before the fork, in process " +
                                  std::to_string(l.opened_by) + ": open one in each process");
+}
+
+// Data threads are TBB's, which cannot begin anew: a child of fork() has its schedulers as they
+// were and none of its threads, and would crash where work is handed to them.
+std::atomic<bool> forked_from_a_run{false};
+
+void require_fresh_threads() {
+  static const int watched = ::pthread_atfork(nullptr, nullptr, [] {
+    if (open_loaders > 0) forked_from_a_run = true;
+  });
+  if (watched != 0) throw Error(Exit::usage, "no memory is left to watch for a fork");
+  if (forked_from_a_run)
+    throw Error(Exit::usage,
+                "this process is a child of fork(), and a loader was open in its parent then: no "
+                "loader can be opened here. Close the parent's before the fork, or begin the "
+                "child by \"spawn\" or \"forkserver\" (multiprocessing_context of torch's "
+                "DataLoader)");
 }
 
 // What runs say, until it is asked for.
@@ -131,6 +166,7 @@ int sluice_abi() { return SLUICE_ABI; }
 
 sluice_loader* sluice_open(const char* request_json) {
   return guarded(static_cast<sluice_loader*>(nullptr), [&] {
+    require_fresh_threads();
     Messages::global().listen();
     return new sluice_loader(options_of(Json::parse(request_json)));
   });
