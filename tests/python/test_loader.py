@@ -555,6 +555,76 @@ class Guest(unittest.TestCase):
             self.assertEqual([b.epoch for b in loader.epoch()], [])
             self.assertEqual([b.epoch for b in loader.epoch()], [1] * 5)
 
+    def test_an_interrupt_behind_any_call_loses_no_batch(self):
+        with sluice.batches(GRAPH, node="batch") as loader:
+            whole = digests(loader)
+
+        class Interrupting:
+            def __init__(self, lib, name, nth):
+                self._lib, self._name, self._left = lib, name, nth
+
+            def __getattr__(self, name):
+                function = getattr(self._lib, name)
+                if name != self._name:
+                    return function
+
+                def call(*arguments):
+                    result = function(*arguments)
+                    self._left -= 1
+                    if self._left == 0:
+                        raise KeyboardInterrupt
+                    return result
+
+                return call
+
+        for name in ("next", "fields", "field", "tensor", "taken", "messages"):
+            for nth in (1, 2):
+                with sluice.batches(GRAPH, node="batch", prefetch=1) as loader:
+                    first, interrupts, got = next(loader), 0, []
+                    loader._lib = Interrupting(loader._lib, "sluice_" + name, nth)
+                    while True:
+                        try:
+                            state = loader.state_dict()
+                            self.assertEqual((state["step"], state["epoch"] * 5 + state["batch"]), (1 + len(got),) * 2)
+                            got.append(next(loader))
+                        except KeyboardInterrupt:
+                            interrupts += 1
+                        except StopIteration:
+                            break
+                    self.assertEqual(interrupts, 1, name)
+                    self.assertEqual([(b.epoch, b.index, b.sha256()) for b in (first, *got)], whole, name)
+                    self.assertEqual([b.step for b in (first, *got)], list(range(1, 11)), name)
+                    self.assertEqual(loader.step, 10, name)
+
+    def test_interrupts_at_any_moment_leave_the_count_right(self):
+        code = (
+            "import json, signal, sys, sluice\n"
+            "loader = sluice.batches(json.loads(sys.argv[1]), 'batch', epochs=200, prefetch=4)\n"
+            "got, interrupts, armed = 0, 0, False\n"
+            "def interrupt(*_):\n"
+            "    global armed\n"
+            "    if not armed: return\n"
+            "    armed = False\n"
+            "    raise KeyboardInterrupt\n"
+            "signal.signal(signal.SIGALRM, interrupt)\n"
+            "signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)\n"
+            "while True:\n"
+            "    try:\n"
+            "        armed = True\n"
+            "        for batch in loader: got += 1\n"
+            "        armed = False\n"
+            "        break\n"
+            "    except KeyboardInterrupt: interrupts += 1\n"
+            "signal.setitimer(signal.ITIMER_REAL, 0)\n"
+            "print(interrupts > 10, loader.step, loader.step - got)\n"
+        )
+        done = python(code, json.dumps(GRAPH))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("AttributeError", done.stderr)  # Python says where one came to a __del__
+        many, step, lost = done.stdout.split()
+        self.assertEqual((many, step), ("True", "1000"))
+        self.assertLess(int(lost), 3)  # an interrupt may come behind the last instruction of `next`
+
     def test_two_loaders_at_once(self):
         with sluice.batches(GRAPH, node="batch") as alone:
             expected = digests(alone)

@@ -196,13 +196,16 @@ const char* sluice_field(const sluice_batch* b, int i) {
                  [&] { return b->taken.fields.at(static_cast<std::size_t>(i)).name.c_str(); });
 }
 
-DLManagedTensor* sluice_tensor(sluice_batch* b, int i) {
+DLManagedTensor* sluice_tensor(const sluice_batch* b, int i) {
   error.clear();
   return guarded(static_cast<DLManagedTensor*>(nullptr), [&]() -> DLManagedTensor* {
-    at::Tensor& tensor = b->taken.fields.at(static_cast<std::size_t>(i)).tensor;
-    if (!tensor.defined()) return nullptr;
-    return at::toDLPack(std::exchange(tensor, {}));
+    const at::Tensor& tensor = b->taken.fields.at(static_cast<std::size_t>(i)).tensor;
+    return tensor.defined() ? at::toDLPack(tensor) : nullptr;
   });
+}
+
+void sluice_taken(sluice_batch* b) {
+  for (Taken::Field& f : b->taken.fields) f.tensor = at::Tensor();
 }
 
 const char* sluice_meta(const sluice_batch* b) {

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-#define SLUICE_ABI 2
+#define SLUICE_ABI 3
 
 typedef struct sluice_loader sluice_loader;
 typedef struct sluice_batch sluice_batch;
@@ -28,9 +28,11 @@ void sluice_close(sluice_loader*); /* ends the run; batches stay */
 
 int sluice_fields(const sluice_batch*);
 const char* sluice_field(const sluice_batch*, int);
-/* Of a field, once: the tensor, whose memory lives until its deleter is called; null without an
- * error where the field holds none. */
-struct DLManagedTensor* sluice_tensor(sluice_batch*, int);
+/* Of a field: the tensor, whose memory lives until its deleter is called; null without an error
+ * where the field holds none. An interrupted caller may ask again, until it says that it has all:
+ * then the batch holds none of that memory any more, and has no tensors. */
+struct DLManagedTensor* sluice_tensor(const sluice_batch*, int);
+void sluice_taken(sluice_batch*);
 /* {"name", "epoch", "index", "fields": {"image": [{"path": FILE, "name": that of its sample,
  * "affine": 4 rows of 4 or null}]}}, for each member of a batch. */
 const char* sluice_meta(const sluice_batch*);

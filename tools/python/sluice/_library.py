@@ -9,7 +9,7 @@ import shutil
 import sysconfig
 
 _HERE = pathlib.Path(__file__).resolve().parent
-_ABI = 2
+_ABI = 3
 
 
 def runtime_file():
@@ -72,6 +72,7 @@ def load():
         ("fields", number, [pointer]),
         ("field", text, [pointer, number]),
         ("tensor", pointer, [pointer, number]),
+        ("taken", None, [pointer]),
         ("meta", text, [pointer]),
         ("free", None, [pointer]),
         ("state", text, [pointer]),

@@ -86,6 +86,28 @@ def _steps_of(state):
     return _count('this is no state of a loader: "step"', state.get("step", 0), 0, (1 << 64) - 1)
 
 
+class _Handle(ctypes.c_void_p):
+    """A batch in C, which is freed with the last object that holds this."""
+
+    def __init__(self, lib):
+        super().__init__()
+        self._lib = lib
+
+    def __del__(self):
+        if self.value:
+            self._lib.sluice_free(self)
+
+
+class _Coming:
+    """What the loop has not got yet: a batch or an epoch's end. An interrupt leaves it for the next call.
+
+    `taken`: how many batches the loop has got.
+    """
+
+    def __init__(self, lib, taken):
+        self.found, self.handle, self.batch, self.taken = ctypes.c_int(), _Handle(lib), None, taken
+
+
 class Batch(dict):
     """Tensors by field. They are the loop's own: it may write to them and keep them.
 
@@ -106,9 +128,6 @@ class Batch(dict):
                 )
             elif what := lib.sluice_error():
                 raise _errors.from_json(json.loads(what))
-
-    def __del__(self):
-        self._lib.sluice_free(self._handle)
 
     def __reduce__(self):  # another process gets the tensors
         return (dict, (dict(self),))
@@ -184,10 +203,10 @@ class Loader:
     end of a `with` block, and the program's end stop its threads.
     """
 
-    def __init__(self, request):
+    def __init__(self, request, taken=0):
         self._lib = _library.load()
         self._request, self._handle, self._process = request, None, os.getpid()
-        self._found, self._out, self._step = ctypes.c_int(), ctypes.c_void_p(), 0
+        self._coming = _Coming(self._lib, taken)
         self._lock, self._closing = threading.RLock(), False  # held by whoever is in a C function of the handle
         self._handle = self._opened(request)
         _open.add(self)
@@ -215,24 +234,29 @@ class Loader:
                 raise SystemExit  # a daemon thread ends with the program, without a word
             raise ValueError("the loader is closed")
 
-    # What came as an interrupt did, a batch or an epoch's end, is kept in _found and _out for the
-    # next call.
+    # An interrupt may come between any two calls: until the loop gets a batch, it is in _coming, and
+    # one assignment counts it and makes room for the next.
     def _take(self):
-        found = 0
-        while found == 0:  # Python's signals are looked at in between, and others may close it
+        while True:  # Python's signals are looked at in between, and others may close it
             with self._lock:
                 self._require_open()
-                if self._found.value < 1:
-                    self._lib.sluice_next(self._handle, 100, self._found, self._out)
-                found, self._found.value = self._found.value, 0
-                handle, self._out.value = self._out.value, None
+                coming = self._coming
+                if coming.found.value < 1:
+                    self._lib.sluice_next(self._handle, 100, coming.found, coming.handle)
+                found = coming.found.value
+                if found < 0:
+                    error = _errors.from_json(json.loads(self._lib.sluice_error()))
+                if found == 1:
+                    if coming.batch is None:
+                        coming.batch = Batch(self._lib, coming.handle, coming.taken + 1)
+                    self._lib.sluice_taken(coming.handle)
             self._say()
-        if found == 1:
-            self._step += 1
-            return Batch(self._lib, handle, self._step)
-        if found < 0:
-            raise _errors.from_json(json.loads(self._lib.sluice_error()))
-        return found
+            if found < 0:
+                raise error
+            with self._lock:
+                if found > 0 and self._coming is coming:  # else another thread has taken it
+                    self._coming = _Coming(self._lib, coming.taken + (found == 1))
+                    return coming.batch if found == 1 else found
 
     def __iter__(self):
         return self
@@ -253,15 +277,15 @@ class Loader:
     @property
     def step(self):
         """How many batches were taken, with those of a state that was loaded."""
-        return self._step
+        return self._coming.taken
 
     def state_dict(self):
         """Where the loop stands: what it has taken, whatever was prefetched. Plain values."""
         with self._lock:
             self._require_open()
             state = json.loads(self._lib.sluice_state(self._handle))
-            state["batch"] -= bool(self._out.value)
-        return state | {"step": self._step}
+            state["batch"] -= bool(self._coming.handle.value)
+            return state | {"step": self._coming.taken}
 
     def load_state_dict(self, state, force=False):
         """Goes on behind what a loop had taken when it asked for the state.
@@ -275,7 +299,8 @@ class Loader:
         step, request = _steps_of(state), self._request | {"state": state, "force": force}
         handle = self._opened(request)
         self.close()
-        self._handle, self._request, self._step, self._process = handle, request, step, os.getpid()
+        self._handle, self._request, self._process = handle, request, os.getpid()
+        self._coming = _Coming(self._lib, step)
         _open.add(self)
 
     def profile(self):
@@ -290,9 +315,8 @@ class Loader:
         self._closing = True
         with self._lock:
             handle, self._handle = self._handle, None
-            out, self._out.value, self._found.value = self._out.value, None, 0
+            self._coming = _Coming(self._lib, self._coming.taken)
             if handle and os.getpid() == self._process:
-                self._lib.sluice_free(out)
                 self._lib.sluice_close(handle)
                 self._say()
         self._closing = False
@@ -335,6 +359,4 @@ def batches(graph, node, set=None, epochs=None, threads=None, prefetch=2, share=
         request["set"].append(f"run.epochs={epochs}")
     if threads is not None:
         request["threads"] = _count("threads", threads, 0, 4096)
-    loader = Loader(request)
-    loader._step = steps
-    return loader
+    return Loader(request, steps)
