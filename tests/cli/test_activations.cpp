@@ -65,6 +65,9 @@ TEST_CASE("advise says the largest patch, which is larger where values are made 
   CHECK(patch.at("light").get<int>() >= patch.at("keep").get<int>());
   CHECK(patch.at("recompute").get<int>() > patch.at("keep").get<int>());
   CHECK(patch.at("offload").is_null());  // there is no device to move values from
+  const auto told =
+      shell::run(t.in_folder + "$SLUICE advise g.json --seconds 1 --set run.epochs=1000");
+  CHECK(contains(told.out, "the loss, labels and samples come on top"));
 }
 
 TEST_CASE("a budget that cannot be kept is refused with what is needed") {

@@ -81,8 +81,8 @@ std::vector<LargestPatch> largest_patches(const Graph& graph, std::int64_t bytes
 void print_patches(const std::vector<LargestPatch>& all) {
   for (const LargestPatch& p : all)
     fmt::print(
-        "{}: the largest patch of one sample in {}: {}; with \"memory\": \"light\" {}, "
-        "\"recompute\" {}{}\n",
+        "{}: the largest patch of one sample whose activations and gradients fit in {}: {}; with "
+        "\"memory\": \"light\" {}, \"recompute\" {}{}; the loss, labels and samples come on top\n",
         p.network, bytes_text(p.budget), text_of(p.kept, p.axes), text_of(p.light, p.axes),
         text_of(p.recomputed, p.axes),
         p.offloaded ? fmt::format(", \"offload\" {}", text_of(*p.offloaded, p.axes)) : "");

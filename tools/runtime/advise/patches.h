@@ -1,4 +1,5 @@
-// The largest patch that a training step has room for, by what its network does with "memory".
+// The largest patch that a training step has room for, by what its network does with "memory":
+// activations and their gradients count, and the loss, labels, samples and weights do not.
 #pragma once
 
 #include <cstdint>
