@@ -271,7 +271,7 @@ class Picture {
       const std::string from = std::filesystem::proximate(file, options_.base, ignored).string();
       if (!from.empty()) file = from;
     }
-    return ", URL=" + quote(file + "#L" + std::to_string(mark.line));
+    return ", URL=" + quote(url(file) + "#L" + std::to_string(mark.line));
   }
 
   std::string tooltip(int i) const {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <string_view>
 
 #include "engine/base/message.h"
 
@@ -54,6 +55,23 @@ std::string quote(const std::string& text) {
       out += c;
   }
   return out + "\"";
+}
+
+// Also what XML may not hold, since Graphviz writes a URL as it is; and ":", before which a scheme
+// would stand.
+std::string url(const std::string& path) {
+  static constexpr char digits[] = "0123456789ABCDEF", plain[] = "-._~/";
+  std::string out;
+  for (const char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool stays = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                       std::string_view(plain).find(c) != std::string_view::npos;
+    if (stays)
+      out += c;
+    else
+      out += {'%', digits[byte >> 4], digits[byte & 15]};
+  }
+  return out;
 }
 
 std::string small(const std::string& text, const char* color) {

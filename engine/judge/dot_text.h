@@ -24,6 +24,7 @@ inline constexpr const char* alarm = "#C0392B";
 
 std::string html(const std::string& text);   // escaped, for HTML-like labels
 std::string quote(const std::string& text);  // a quoted DOT string; line ends are \n
+std::string url(const std::string& path);    // of a file: what no URL may hold is %XX
 std::string small(const std::string& text, const char* color = faint);  // `text` is HTML
 std::vector<std::string> wrapped(const std::string& text, std::size_t width);
 

@@ -67,6 +67,9 @@ TEST_CASE("dot prints text, writes files and draws a run's measurements") {
   if (shell::run("command -v dot").code == 0) {
     CHECK(shell::run(in + "-o g.svg").code == 0);
     CHECK(f.read("g.svg").find("<svg") != std::string::npos);
+    f.write("R&D/g.json", tiny);
+    CHECK(shell::run("cd " + f.path.string() + " && $SLUICE dot 'R&D/g.json' -o rd.svg").code == 0);
+    CHECK(f.read("rd.svg").find("xlink:href=\"R%26D/g.json#L2\"") != std::string::npos);
     CHECK(shell::run(in + "-o missing/g.svg").code == 4);
   }
   const auto none = shell::run("cd " + f.path.string() + "; PATH= $SLUICE dot g.json -o g.png");

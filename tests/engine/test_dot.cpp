@@ -105,6 +105,12 @@ TEST_CASE("Links lead to the line in the graph file, from where the picture lies
   CHECK(to_dot(*d.plan, options).find("URL=\"../../g.json#L6\"") != std::string::npos);
 }
 
+TEST_CASE("A link to a file holds no character that a URL or XML may not hold") {
+  CHECK(dot::url("R&D/a<b>\"#1 ?.json") == "R%26D/a%3Cb%3E%22%231%20%3F.json");
+  CHECK(dot::url("../\xc3\xa4-1.2_~.json") == "../%C3%A4-1.2_~.json");
+  CHECK(dot::url("c:100%") == "c%3A100%25");
+}
+
 TEST_CASE("No control character of a graph's text is in its picture") {
   const Drawn d(R"({ "name": "a\u001b[31m", "desc": "a\u0007 bell\nand a line", "nodes": {
     "edge": { "type": "cases", "root": "x\u0000y", "desc": "\u009b2J" },
