@@ -172,6 +172,7 @@ Figures Figures::from_json(const Plan& plan, const Json& profile) {
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     const auto it = nodes->find(plan.nodes[i].path());
     if (it == nodes->end() || !it->is_object()) continue;
+    if (it->value("type", Json(plan.nodes[i].spec->name)) != plan.nodes[i].spec->name) continue;
     NodeFigures& n = f.nodes[i];
     n.known = true;
     take(*it, "busy", n.busy);

@@ -62,6 +62,28 @@ TEST_CASE("dot prints text, writes files and draws a run's measurements") {
   CHECK(measured.out.find("12.3/s  q 0/4") != std::string::npos);
   CHECK(measured.err.starts_with("note: run was of another graph, without cases, load, save\n"));
   CHECK(shell::run(in + "--run nowhere").code == 4);
+  // Of a graph with the same names, and other things behind them.
+  f.write("run/graph.json", R"({ "nodes": {
+  "cases": { "type": "decathlon", "root": "elsewhere", "split": "training" },
+  "load":  { "type": "load_image", "in": "cases" },
+  "flip":  { "type": "rand_rotate", "in": "load", "prob": 0.3 },
+  "noise": { "type": "rand_gaussian_noise", "in": "flip" },
+  "save":  { "type": "save_image", "in": "noise" } } })");
+  f.write("run/profile.json", R"({"nodes": {
+  "cases": {"type": "decathlon", "rate": 12.3}, "load": {"type": "load_image", "rate": 12.3},
+  "flip": {"type": "rand_rotate", "busy": 0.5, "rate": 45.6, "p99_ms": 78.9},
+  "noise": {"type": "rand_gaussian_noise"}, "save": {"type": "save_image"}}})");
+  const auto other = shell::run(in + "--run run");
+  CHECK(other.code == 0);
+  CHECK(
+      other.err.starts_with("note: run was of another graph, with other types of flip; with "
+                            "other settings or inputs of cases, save; with more nodes: noise\n"));
+  CHECK(other.out.find("45.6") == std::string::npos);
+  CHECK(other.out.find("12.3/s") != std::string::npos);
+  f.write("run/graph.json", tiny);
+  f.write("run/profile.json", R"({"nodes": {"cases": {"busy": 0.5}, "load": {"busy": 0.5},
+  "flip": {"busy": 0.5}, "save": {"busy": 0.5}}})");
+  CHECK(shell::run(in + "--run run").err.find("another graph") == std::string::npos);
   CHECK(shell::run(in + "-o g.gif").code == 2);
   CHECK(shell::run(in + "-o missing/g.dot").code == 4);
   if (shell::run("command -v dot").code == 0) {

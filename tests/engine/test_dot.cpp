@@ -111,6 +111,18 @@ TEST_CASE("A link to a file holds no character that a URL or XML may not hold") 
   CHECK(dot::url("c:100%") == "c%3A100%25");
 }
 
+TEST_CASE("A node that was of another type in the run has no figures") {
+  const Drawn d(R"({ "nodes": { "in": { "type": "cases", "root": "x" },
+                                "save": { "type": "save", "in": "in" } } })");
+  const auto known = [&](const char* profile) {
+    const Figures f = Figures::from_json(*d.plan, Json::parse(profile));
+    return std::pair{f.nodes[0].known, f.nodes[1].known};
+  };
+  CHECK(known(R"({"nodes": {"in": {"type": "cases"}, "save": {"type": "flip", "busy": 1}}})") ==
+        std::pair{true, false});
+  CHECK(known(R"({"nodes": {"in": {"busy": 1}, "save": {"type": 3}}})") == std::pair{true, false});
+}
+
 TEST_CASE("No control character of a graph's text is in its picture") {
   const Drawn d(R"({ "name": "a\u001b[31m", "desc": "a\u0007 bell\nand a line", "nodes": {
     "edge": { "type": "cases", "root": "x\u0000y", "desc": "\u009b2J" },

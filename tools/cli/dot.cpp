@@ -1,11 +1,14 @@
 // `sluice dot`: the plan's picture, as text, drawn by Graphviz, or as a page for a browser.
 #include "engine/judge/dot.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "engine/base/message.h"
 #include "engine/base/read_file.h"
+#include "engine/graph/merge.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/dot_page.h"
 #include "tools/cli/graphviz.h"
@@ -23,13 +26,60 @@ Json measured(const std::string& folder) {
   return profile;
 }
 
-// A graph that was changed since the run, or another one, has nodes that nothing was measured of.
-void tell_unmeasured(const Plan& plan, const Figures& figures, const std::string& run) {
-  std::string none;
-  for (std::size_t i = 0; i < plan.nodes.size(); ++i)
-    if (!figures.nodes[i].known) none += (none.empty() ? "" : ", ") + plan.nodes[i].path();
-  if (!none.empty())
-    std::cerr << printable("note: " + run + " was of another graph, without " + none) << '\n';
+std::optional<Graph> graph_of_run(const std::string& folder) {
+  const fs::path file = fs::path(folder) / "graph.json";
+  std::error_code unknown;
+  if (!fs::exists(file, unknown)) return std::nullopt;
+  Diagnostics diagnostics;
+  const DocumentPtr document = read_graph_files({file.string()}, diagnostics);
+  return load_graph(document, catalogue(), {}, diagnostics);
+}
+
+bool same_settings(const Graph& a, const GraphNode& of_a, const Graph& b, const GraphNode& of_b) {
+  const auto from = [](const Graph& graph, const GraphInput& in) {
+    return graph.nodes[static_cast<std::size_t>(in.from)].path;
+  };
+  return of_a.params == of_b.params &&
+         std::equal(of_a.inputs.begin(), of_a.inputs.end(), of_b.inputs.begin(), of_b.inputs.end(),
+                    [&](const GraphInput& x, const GraphInput& y) {
+                      return x.port == y.port && x.from_port == y.from_port &&
+                             from(a, x) == from(b, y);
+                    });
+}
+
+// A graph that was changed since the run, or another one, has nodes that nothing was measured of,
+// or that did something else.
+void tell_differences(const Plan& plan, const Figures& figures, const Json& profile,
+                      const std::string& run) {
+  std::string none, types, settings, more;
+  const auto add = [](std::string& list, const std::string& name) {
+    list += (list.empty() ? "" : ", ") + name;
+  };
+  const auto graph = graph_of_run(run);
+  const Json measured = profile.is_object() ? profile.value("nodes", Json()) : Json();
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const PlanNode& n = plan.nodes[i];
+    const bool is_there = measured.is_object() && measured.contains(n.path());
+    const int at = graph ? graph->find(n.path()) : -1;
+    if (!figures.nodes[i].known)
+      add(is_there ? types : none, n.path());
+    else if (at >= 0 && !same_settings(*graph, graph->nodes[static_cast<std::size_t>(at)],
+                                       *plan.graph, *n.graph))
+      add(settings, n.path());
+  }
+  if (measured.is_object())
+    for (const auto& [path, figure] : measured.items())
+      if (plan.graph->find(path) < 0) add(more, path);
+  std::string text;
+  const auto say = [&](const char* what, const std::string& list) {
+    if (!list.empty()) text += (text.empty() ? ", " : "; ") + (what + list);
+  };
+  say("without ", none);
+  say("with other types of ", types);
+  say("with other settings or inputs of ", settings);
+  say("with more nodes: ", more);
+  if (!text.empty())
+    std::cerr << printable("note: " + run + " was of another graph" + text) << '\n';
 }
 
 std::string format_of(const std::string& file) {
@@ -103,7 +153,7 @@ int draw(const Options& options) {
       const Json profile = measured(options.run);
       plan_as_run(profile, checked);
       how.figures = Figures::from_json(*checked.plan, profile);
-      tell_unmeasured(*checked.plan, how.figures, options.run);
+      tell_differences(*checked.plan, how.figures, profile, options.run);
     }
     draw_to(options.out, checked, how);
   } catch (const Error& e) {
