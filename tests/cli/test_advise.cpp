@@ -1,8 +1,10 @@
 // `sluice advise`: what it writes is right. What it is worth is measured by tools/bench/advise.py.
 #include <doctest/doctest.h>
 
+#include <regex>
 #include <sstream>
 
+#include "tests/cli/nnunet_workplace.h"
 #include "tests/cli/shell.h"
 
 using nlohmann::json;
@@ -107,6 +109,30 @@ TEST_CASE("advise says nothing of sizes that come to no megabyte") {
   REQUIRE(r.code == 0);
   CHECK(r.out.find("  made      6 samples\n") != std::string::npos);
   CHECK(r.out.find("0.00 MB") == std::string::npos);
+}
+
+TEST_CASE("advise surveys the images that the source reads") {
+  const nnunet_workplace::Workplace w;
+  w.make();
+  const auto test = [&](const std::string& name) {
+    nii::write(w.at("data/imagesTs/" + name + ".nii"), {8, 8, 8}, {1, 1, 1},
+               [](int x, int, int) { return float(x); });
+  };
+  for (const char* name : {"t_0000", "t_0001"}) test(name);
+  const auto cases = [&](const std::string& split) {
+    w.folder.write("g.json", R"({ "run": { "epochs": 100000000 }, "nodes": { "src": {
+  "type": "nnunet", "root": "data", "keys": ["image", "image_1"], "fold": -1, "split": ")" +
+                                 split + "\" } } }");
+    const auto r = w.run("advise g.json --seconds 0.5 --quiet");
+    INFO((r.out + r.err));
+    REQUIRE(r.code == 0);
+    return r.out;
+  };
+  const std::string training = cases("training"), test_images = cases("test");
+  CHECK(training.find("4 for training, 2 for validation") != std::string::npos);
+  CHECK(training.find("6 samples") != std::string::npos);
+  CHECK(std::regex_search(test_images, std::regex("cases +1\n")));
+  CHECK(test_images.find("1 samples") != std::string::npos);
 }
 
 TEST_CASE("advise that is ended at any moment says so by its code") {

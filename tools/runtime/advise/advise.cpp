@@ -381,11 +381,13 @@ class Adviser {
     }
     const PlanStream& first =
         first_.plan->streams[static_cast<std::size_t>(pace_stream(*first_.plan))];
+    // Of a source that says which cases it has, those; else images with labels where it trains.
     const Json& params = first_.plan->nodes[static_cast<std::size_t>(first.source)].graph->params;
     if (!params.contains("root") || !params["root"].is_string()) return;
+    const bool labels = params.contains("split") ? params["split"] != Json("test") : first.trains;
     try {
       std::ostringstream lines;
-      print_survey(survey_folder(params["root"].get<std::string>(), first.trains), lines);
+      print_survey(survey_folder(params["root"].get<std::string>(), labels), lines);
       advice_.folder = lines.str();
     } catch (const std::exception&) {  // another layout: what the runs saw has to do
     }
