@@ -1,6 +1,7 @@
 // `sluice advise`: what it writes is right. What it is worth is measured by tools/bench/advise.py.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <regex>
 #include <sstream>
 
@@ -109,6 +110,44 @@ TEST_CASE("advise says nothing of sizes that come to no megabyte") {
   REQUIRE(r.code == 0);
   CHECK(r.out.find("  made      6 samples\n") != std::string::npos);
   CHECK(r.out.find("0.00 MB") == std::string::npos);
+}
+
+TEST_CASE(
+    "advise knows the size of what is done together with the next node, and each gain's base") {
+  Folder folder;
+  // `fit` and `crop` are one copy, which gives a small part of what a cache between them would
+  // keep.
+  const auto from = folder
+                        .write("g.json", R"({
+  "run": { "epochs": 1000, "threads": 1 },
+  "nodes": {
+    "made":  { "type": "synthetic", "num_samples": 6, "spatial_size": [24, 24, 24],
+               "rad_max": 8, "rad_min": 4 },
+    "slow":  { "type": "median_smooth", "in": "made", "keys": "image", "radius": 2 },
+    "fit":   { "type": "resize_with_pad_or_crop", "in": "slow", "keys": ["image", "label"],
+               "spatial_size": [32, 32, 32] },
+    "crop":  { "type": "rand_spatial_crop", "in": "fit", "keys": ["image", "label"],
+               "roi_size": [4, 4, 4], "random_size": false },
+    "batch": { "type": "batch", "in": "crop", "size": 2 }
+  }
+})")
+                        .string();
+  const auto r = shell::run("$SLUICE advise " + from + " --seconds 1 --quiet --memory 700K");
+  INFO((r.out + r.err));
+  REQUIRE(r.code == 0);
+  // "about 68.6/s (+163 % of 26.1/s)"
+  static const std::regex gain(R"(([0-9.]+)/s \(([+-][0-9]+) % of ([0-9.]+)/s\))"),
+      first(R"(as it is +([0-9.]+)/s)");
+  std::smatch as_it_is;
+  REQUIRE(std::regex_search(r.out, as_it_is, first));
+  int rows = 0;
+  for (std::sregex_iterator row(r.out.begin(), r.out.end(), gain), end; row != end; ++row, ++rows) {
+    const double rate = std::stod((*row)[1]), before = std::stod((*row)[3]);
+    const double percent = 100 * (rate / before - 1);  // of rounded numbers
+    CHECK(std::abs(std::stod((*row)[2]) - percent) <= 1 + 0.01 * (100 + percent));
+    if (rows == 0) CHECK((*row)[3] == as_it_is[1]);
+  }
+  CHECK(rows > 0);
 }
 
 TEST_CASE("advise surveys the images that the source reads") {

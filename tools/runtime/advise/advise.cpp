@@ -106,7 +106,7 @@ struct Draft {
   }
   void take(Change change, const Outlook& then, bool tried = false) {
     options.text = change.text;
-    rows.push_back({std::move(change), then.rate, then.freed - outlook.freed, tried});
+    rows.push_back({std::move(change), outlook.rate, then.rate, then.freed - outlook.freed, tried});
     outlook = then;
   }
 };

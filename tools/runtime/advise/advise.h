@@ -35,7 +35,8 @@ struct Measured {
 struct Advice {
   struct Row {
     Change change;
-    double rate = 0;     // a second, with this change and those above it
+    double before = 0;   // a second, without it: what it was judged against
+    double rate = 0;     // with this change and those above it
     double freed = 0;    // cores that it leaves free, on average
     bool tried = false;  // measured, not predicted
   };

@@ -23,16 +23,14 @@ static void print_sources(const Advice& a) {
 
 static void print_rows(const Advice& a) {
   int number = 0;
-  double last = a.before.rate;
   for (const Advice::Row& row : a.rows) {
     const Change& c = row.change;
     fmt::print("{}. {}\n   {}\n", ++number, c.title, c.why);
     if (!c.cost.empty()) fmt::print("   takes {}\n", c.cost);
-    fmt::print("   {} {:.1f}/s ({:+.0f} %){}; {}\n", row.tried ? "measured" : "about", row.rate,
-               100 * (row.rate / std::max(last, 1e-9) - 1) + 0.0,
+    fmt::print("   {} {:.1f}/s ({:+.0f} % of {:.1f}/s){}; {}\n", row.tried ? "measured" : "about",
+               row.rate, 100 * (row.rate / std::max(row.before, 1e-9) - 1) + 0.0, row.before,
                row.freed > 0.01 ? fmt::format(", frees {:.2f} cores", row.freed) : "",
                text_of(c.effect));
-    last = row.rate;
   }
   for (const auto& [title, rate] : a.refused)
     fmt::print("-  {}: {:.1f}/s when tried, so not worth it\n", title, rate);
@@ -69,6 +67,7 @@ Json to_json(const Advice& a) {
                        {"cost", row.change.cost},
                        {"effect", text_of(row.change.effect)},
                        {"frees_cores", row.freed},
+                       {"before", row.before},
                        {row.tried ? "measured" : "predicted", row.rate}});
   Json patches = Json::object();
   for (const LargestPatch& p : a.patches)
