@@ -379,7 +379,7 @@ double share_held(const Plan& plan, int cache, const Plan& measured, const Figur
   if (!budget.is_number() || n.graph->params.value("store", "memory") == "auto") return 1;
   const PlanNode& last = plan.nodes[static_cast<std::size_t>(n.inputs.front().from)];
   const double bytes = bytes_behind(measured, figures, last.path());
-  return bytes > 0 ? std::min(1.0, budget.get<double>() / bytes) : 1;
+  return bytes > 0 ? std::min(1.0, budget.get<double>() / bytes) : 0;
 }
 
 std::vector<Change> leave_out_caches(const Graph& graph) {

@@ -51,7 +51,8 @@ std::vector<Change> reorder(const Graph& graph);
 std::vector<Change> place_caches(const Graph& graph, const Plan& measured, const Figures& figures,
                                  const Room& room);
 
-// The share of its stream's items that a cache has room for, by those sizes; 1 where nobody knows.
+// The share of its stream's items that a cache is sure to have room for, by those sizes: 1 without
+// a budget, 0 where it has one and nobody knows what the items come to.
 double share_held(const Plan& plan, int cache, const Plan& measured, const Figures& figures);
 
 // Misplaced caches for which there is no better place.

@@ -135,6 +135,9 @@ TEST_CASE(
   const auto r = shell::run("$SLUICE advise " + from + " --seconds 1 --quiet --memory 700K");
   INFO((r.out + r.err));
   REQUIRE(r.code == 0);
+  CHECK(r.out.find("unknown number of bytes") == std::string::npos);
+  CHECK(r.out.find("cache behind `fit`") != std::string::npos);
+  CHECK(r.out.find("takes 983.0 KB: 700.0 KB in memory, the rest on disk") != std::string::npos);
   // "about 68.6/s (+163 % of 26.1/s)"
   static const std::regex gain(R"(([0-9.]+)/s \(([+-][0-9]+) % of ([0-9.]+)/s\))"),
       first(R"(as it is +([0-9.]+)/s)");

@@ -212,7 +212,7 @@ TEST_CASE("A cache takes the memory that there is, then disk, then a part of the
 }
 
 TEST_CASE("A cache with room for a part spares that part alone") {
-  const auto share = [](const std::string& cache) {
+  const auto share = [](const std::string& cache, double mb = 1) {
     std::string text = chain("load norm cache flip");
     text.replace(text.find("\"type\": \"cache\""), 15, "\"type\": \"cache\"" + cache);
     const Graph graph = read(text), without = read(chain("load norm flip"));
@@ -221,11 +221,14 @@ TEST_CASE("A cache with room for a part spares that part alone") {
                measured = make_plan(without, {}, diagnostics);
     REQUIRE(plan);
     REQUIRE(measured);
-    return share_held(*plan, graph.find("cache"), *measured, figures(*measured, 1, 100));
+    return share_held(*plan, graph.find("cache"), *measured, figures(*measured, mb, 100));
   };
   CHECK(share("") == 1);
   CHECK(share(", \"budget\": 25000000") == doctest::Approx(0.25));
   CHECK(share(", \"budget\": 200000000") == 1);
+  // Of a sample that nobody knows the size of it may hold none.
+  CHECK(share(", \"budget\": 200000000", 0) == 0);
+  CHECK(share("", 0) == 1);
 }
 
 // How a graph begins that has the part "prepare".

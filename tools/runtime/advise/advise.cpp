@@ -179,12 +179,16 @@ class Adviser {
     if (!load_plan(first, first_.graph, first_.plan)) return false;
     first.warnings = false;
     // Files come into the page cache and threads are there: so it is for all runs that follow.
+    // Each node's work is done in a pass of its own, so that all say what they emit.
     Options warm_up = first;
     warm_up.seconds = std::min(2.0, first.seconds);
-    measure_once(warm_up);
+    warm_up.set.push_back("run.fuse=false");
+    const Measured alone = measure_once(warm_up);
     if (ended()) return true;
-    advice_.before = measured_ = measure(first);
+    advice_.before = measure(first);
     if (ended()) return true;
+    fill_in_sizes(advice_.before.figures, alone.figures);
+    measured_ = advice_.before;
     if (measured_.rate <= 0)
       throw Error(Exit::usage,
                   fmt::format("no sample came to its end in the second half of {:g} s: "
@@ -192,6 +196,12 @@ class Adviser {
                               longer * first.seconds));
     draft_.outlook = {measured_.rate, 0};
     return load_plan(first, now_.graph, now_.plan);
+  }
+
+  // Where a node left its work to the next, nothing was emitted but what that one made of it.
+  static void fill_in_sizes(Figures& figures, const Figures& alone) {
+    for (std::size_t i = 0; i < std::min(figures.nodes.size(), alone.nodes.size()); ++i)
+      if (figures.nodes[i].mb <= 0) figures.nodes[i].mb = alone.nodes[i].mb;
   }
 
   // The draft as it is becomes what forecasts go by.
