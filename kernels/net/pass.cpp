@@ -132,6 +132,8 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
   replicas_.push_back(own());
   plan();
   timed_ = x[0].is_cpu();
+  for (const auto& p : net.parameters)
+    if (keep) versions_.push_back(static_cast<std::int64_t>(p.tensor._version()));
   if (keep) open_ = std::make_unique<OpenPass>(net.prepared_);
   frames_.resize(frame_count() * stages_.all.size());
   stores_.resize(frames_.size());
@@ -154,6 +156,15 @@ Pass::Pass(Net& net, const Tensors& x, std::size_t outputs, bool training, bool 
 }
 
 Pass::~Pass() = default;
+
+void Pass::require_same_weights() const {
+  for (std::size_t i = 0; i < versions_.size(); ++i)
+    if (const auto& p = net_.parameters[i]; p.tensor._version() != versions_[i])
+      throw Error(Exit::usage,
+                  "a backward pass goes through a network whose weights (" + p.name +
+                      " for one) were changed after its forward pass: let the node that changes "
+                      "them stand behind this updater, or a model of that network between them");
+}
 
 // Passes that need no gradients share one until the weights change.
 std::shared_ptr<const Replica> Pass::own() {
@@ -718,6 +729,7 @@ struct NetBackward final : torch::autograd::Node {
   std::string name() const override { return "NetBackward"; }
   torch::autograd::variable_list apply(torch::autograd::variable_list&& grads) override {
     TORCH_CHECK(pass, "backward through a network a second time");
+    pass->require_same_weights();
     // An optimizer of another network asks for the inputs' alone.
     std::vector<bool> needed;
     for (std::uint32_t i = 0; i < num_outputs(); ++i)

@@ -40,6 +40,8 @@ class Pass {
   // The gradients of the inputs, then of the parameters, that are needed, from those of the
   // outputs; undefined ones stand for zero.
   Tensors backward(const Tensors& grads, const std::vector<bool>& needed);
+  // Throws where a weight has been changed since the forward pass: gradients would be of neither.
+  void require_same_weights() const;
 
   // Of the last pass with a backward one; null: there was none.
   static const std::vector<Step::Size>* planned_sizes(const Net& net) {
@@ -129,6 +131,7 @@ class Pass {
   bool timed_ = false;  // on the host
   Replicas replicas_;   // the network's own, then those of other places
   const std::vector<Step::Size> input_sizes_;
+  std::vector<std::int64_t> versions_;  // of the parameters, where there is a backward pass
   const Stages& stages_;
   std::vector<Frame> frames_;         // the first one's stages, then the second one's
   std::vector<HostStore> stores_;     // by frame: what the memory plan has wait on the host

@@ -374,7 +374,11 @@ void optim_step(std::vector<Slot>& slots, const OptimRule& rule, OptimMemory& me
     OptimMemory::device_step(all, rule, memory);
   else
     host_step(all, rule, memory, unite);
-  for (std::size_t i = 0; i < slots.size(); ++i) give_back(all[i], slots[i]);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    give_back(all[i], slots[i]);
+    // A kernel's writes are not counted by LibTorch.
+    if (slots[i].grad.defined()) slots[i].weight.unsafeGetTensorImpl()->bump_version();
+  }
 }
 
 }  // namespace sluice

@@ -12,6 +12,7 @@
 #include "kernels/net/blocks.h"
 #include "kernels/net/constant.h"
 #include "kernels/net/pass.h"
+#include "kernels/optim/optim.h"
 
 using namespace sluice;
 
@@ -177,6 +178,25 @@ TEST_CASE("only the gradients that somebody needs are computed, and they are the
   for (at::Tensor& weight : weights) weight.requires_grad_(false);
   CHECK(at::equal(gradients({x})[0], all.back()));
   CHECK(computed == 0);
+}
+
+TEST_CASE("a backward pass through weights that a step has changed since is refused") {
+  Net net = made(1, 2, [](Scope s, Value x) { return Values{conv(s / "c", x, 2, {})}; });
+  const at::Tensor x = image(2, 1).requires_grad_();
+  const at::Tensor before = net.forward({x}, 1, true, 5)[0];
+  Slot slot;
+  slot.weight = weight(net, "c.weight").detach();
+  slot.lr = 0.1;
+  std::vector<Slot> slots{slot};
+  OptimMemory memory;
+  memory.write({});
+  optim_step(slots, {}, memory);  // no gradient: it changes nothing
+  const at::Tensor same = net.forward({x}, 1, true, 5)[0];
+  slots[0].grad = at::ones_like(slot.weight);
+  same.sum().backward();
+  optim_step(slots, {}, memory);
+  CHECK_THROWS_WITH_AS(before.sum().backward(), doctest::Contains("(c.weight for one)"), Error);
+  net.forward({x}, 1, true, 5)[0].sum().backward();
 }
 
 TEST_CASE("operations of LibTorch work on several places, each with copies of its own") {
