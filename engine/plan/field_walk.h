@@ -58,6 +58,7 @@ class Walk {
   void varies(const FieldInfo& f);
   static std::string said_by(const FieldInfo& f);
   static void learn(FieldInfo& f, int axes, std::string from);
+  std::vector<std::string> dtypes_of(const FieldRule& rule) const;
   void gives(const FieldRule& rule);
   void changes(const FieldRule& rule);
   // One number stands for all axes; a null, or 0 or less, for what is unknown.

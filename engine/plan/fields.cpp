@@ -283,10 +283,15 @@ void Walk::learn(FieldInfo& f, int axes, std::string from) {
   f.every_extent = 0;
 }
 
+// One for all fields of the rule, or one each.
+std::vector<std::string> Walk::dtypes_of(const FieldRule& rule) const {
+  return rule.dtype.starts_with('@') ? strings_in(param(rule.dtype.substr(1)))
+                                     : std::vector<std::string>{rule.dtype};
+}
+
 void Walk::gives(const FieldRule& rule) {
   const auto given = names(rule.fields);
-  const auto dtypes = rule.dtype.starts_with('@') ? strings_in(param(rule.dtype.substr(1)))
-                                                  : std::vector<std::string>{rule.dtype};
+  const auto dtypes = dtypes_of(rule);
   if (spec_.arity == Arity::source) flow_.open = false;
   for (std::size_t i = 0; i < given.size(); ++i) {
     FieldInfo info;
@@ -319,10 +324,12 @@ void Walk::gives(const FieldRule& rule) {
 }
 
 void Walk::changes(const FieldRule& rule) {
-  for (const std::string& name : names(rule.fields)) {
-    FieldInfo* f = flow_.find(name);
+  const auto changed = names(rule.fields);
+  const auto dtypes = dtypes_of(rule);
+  for (std::size_t i = 0; i < changed.size(); ++i) {
+    FieldInfo* f = flow_.find(changed[i]);
     if (!f || f->form == Form::record) continue;
-    if (!rule.dtype.empty()) f->dtype = rule.dtype;
+    if (!rule.dtype.empty()) f->dtype = per_key(dtypes, i);
     if (!rule.channels.empty()) f->channels = number(rule.channels);
     differentiate(*f);
   }

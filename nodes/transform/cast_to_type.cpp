@@ -18,7 +18,8 @@ struct CastToType final : EachKey<CastToType> {
         .per("keys")
         .any_device()
         .takes("@keys", Form::any)
-        .changes("@keys");
+        .changes("@keys")
+        .dtype("@dtype");
   }
 
   void change(Field& field, std::size_t i) const {

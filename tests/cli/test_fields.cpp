@@ -577,3 +577,17 @@ TEST_CASE("what has one spatial axis is saved as .npy alone") {
   CHECK(saved(".nii").find("\"save\" takes 2 spatial axes, but \"pred\" has 1") !=
         std::string::npos);
 }
+
+TEST_CASE("a network takes what another one has decided, cast to what networks take") {
+  const auto cascade = [](const std::string& between) {
+    return said(graph(R"("batch": { "type": "batch", "in": "load", "size": 1 },
+      "fwd": { "type": "model", "in": "batch", "net": "net" },
+      "decide": { "type": "argmax", "in": "fwd", "keys": "pred" }, )" +
+                      between));
+  };
+  CHECK(cascade(R"("next": { "type": "model", "in": "decide", "net": "net", "keys": "pred" })")
+            .starts_with("SL0610 nodes.next.keys: "));
+  CHECK(cascade(R"("cast": { "type": "cast_to_type", "in": "decide", "keys": "pred" },
+      "next": { "type": "model", "in": "cast", "net": "net", "keys": "pred" })")
+            .empty());
+}

@@ -97,6 +97,11 @@ const Catalogue& types() {
               .changes("@keys")
               .channels("@count+1")
               .dtype("float32"));
+    c.add(plain("cast")
+              .param("dtype", &P::dtype, "")
+              .takes("@keys", Form::any)
+              .changes("@keys")
+              .dtype("@dtype"));
     c.add(plain("integers").takes("@keys", Form::any).changes("@keys").dtype("int64"));
     c.add(plain("lenient")
               .param("allow_missing_keys", &P::allow_missing_keys, "")
@@ -570,6 +575,16 @@ TEST_CASE("gradients of a network that is trained go through what is differentia
         "SL0613 nodes.loss5 at \"loss5\": \"loss5\" trains nothing: no gradient goes "
         "back through \"round4\"" +
             hint);
+}
+
+TEST_CASE("a type that a parameter names is that of the fields afterwards") {
+  const auto cast = [](const std::string& dtype) {
+    return flow({"cases", "load: \"keys\": [\"image\", \"label\"]",
+                 "cast: \"keys\": [\"image\", \"label\"], \"dtype\": " + dtype});
+  };
+  CHECK(cast("[\"uint8\", \"float16\"]") == "image uint8 [?, ...]; label float16 [?, ...]");
+  CHECK(cast("[\"int32\"]") == "image int32 [?, ...]; label int32 [?, ...]");
+  CHECK(said({"cases", "load: \"dtype\": [\"uint8\"]", "cast", "batch", "forward"}, unet).empty());
 }
 
 TEST_CASE("a field that does not arrive is named, with what does") {
