@@ -250,6 +250,11 @@ network sends on.)"},
   CodeText{"SL0418", "checkpoints by time where training begins at several nodes",
 R"(A checkpoint within an epoch stands behind a step. Where two nodes begin training side by side, one
 may be a step ahead of the other; where one stands behind the other's updater, a batch passes both.)"},
+  CodeText{"SL0419", "a backward pass that comes too late",
+R"(What a forward pass keeps serves one backward pass, with the weights that it had. So an updater's
+loss cannot go back through a pass of a network that another updater has changed since, and two
+updaters cannot train on one loss: each needs passes and a loss of its own, the second one's behind the
+first updater.)"},
 
   CodeText{"SL0420", "a cache behind something that changes",
 R"(A cache keeps what it saw in the first epoch. Random, 1:n, n:1 and stateful nodes give something
@@ -361,8 +366,9 @@ sample (spacing, crop_foreground), a crop or resize_with_pad_or_crop makes the s
 warning, since all samples of a data set may be alike.)"},
   CodeText{"SL0613", "a loss that no gradient leaves",
 R"(Between "model" and a loss that an optimizer follows, each node must hand gradients on: a loss of
-what argmax made of the prediction would train nothing. Losses, sum_losses, warp and dvf2ddf hand
-them on; a label may be made by any node.)"},
+what argmax made of the prediction would train nothing. Losses, sum_losses, warp, dvf2ddf,
+concat_items, copy_items, activations and model hand them on. What comes before the model may be made
+by any node, and so may a label.)"},
 };
 // clang-format on
 

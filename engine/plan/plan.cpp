@@ -125,7 +125,7 @@ class Planner : PlanPass {
     flows();
     stay();
     plan_turns(*this);
-    gradients();
+    plan_gradients(*this);
     plan_shards(*this);
     plan_caches(*this);
     plan_runs(*this);
@@ -230,28 +230,6 @@ class Planner : PlanPass {
     if (options_.device)
       for (PlanNode& n : plan_.nodes)
         if (works_on_device(n)) n.lane = LaneKind::copy;
-  }
-
-  // A loss of the training that no gradient of the network reaches.
-  void gradients() {
-    for (int i = 0; i < size(); ++i) {
-      const PlanNode& n = node(i);
-      if (n.flow.no_gradient.empty() || n.stream < 0 ||
-          !plan_.streams[static_cast<std::size_t>(n.stream)].trains || !feeds_an_updater(i))
-        continue;
-      const int by = graph_.find(n.flow.no_gradient);
-      const std::string type = by < 0 ? "" : " (" + node(by).spec->name + ")";
-      error_at(i, "key", "SL0613",
-               "\"" + path(i) + "\" trains nothing: no gradient goes back through \"" +
-                   n.flow.no_gradient + "\"" + type,
-               "use nodes with a gradient between model and loss, such as warp");
-    }
-  }
-  bool feeds_an_updater(int i) const {
-    const auto behind = downstream(i);
-    return std::any_of(behind.begin(), behind.end(), [&](int b) {
-      return plan_.nodes[static_cast<std::size_t>(b)].spec->access == Access::update;
-    });
   }
 
   // Small fields that steer nodes after it: they would only come back.

@@ -3,6 +3,7 @@
 //
 //   plan.cpp         lanes, order, streams, domains, what is known of the samples
 //   plan_turns.cpp   who holds an updated network when, and how many epochs there are
+//   plan_gradients.cpp what each updater's backward pass goes through
 //   plan_shards.cpp  how batches are divided over packets and processes
 //   plan_caches.cpp  what caches skip
 //   plan_runs.cpp    transforms that are done together
@@ -60,6 +61,7 @@ class PlanPass {
 };
 
 void plan_turns(const PlanPass& pass);
+void plan_gradients(const PlanPass& pass);
 void plan_shards(const PlanPass& pass);
 void plan_caches(const PlanPass& pass);
 void plan_runs(const PlanPass& pass);

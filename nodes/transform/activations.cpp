@@ -59,6 +59,7 @@ struct Activations final : EachKey<Activations> {
         .param("spatial_dims", &Params::spatial_dims, "Spatial axes; the channels are before them.")
         .range(1, 3)
         .any_device()
+        .differentiable()
         .takes("@keys", Form::any)
         .axis_count("@keys", "spatial_dims")
         .unless("dim", {})

@@ -26,6 +26,8 @@ struct ConcatItems final : Node {
         .required()
         .param("dim", &Params::dim, "The axis, 0 for the channels; negative: from the last.")
         .param("allow_missing_keys", &Params::allow_missing_keys, allow_missing_doc)
+        .any_device()
+        .differentiable()
         .takes("@keys", Form::any)
         .gives("@name", Form::image)
         .like("@keys")

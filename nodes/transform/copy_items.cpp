@@ -20,6 +20,7 @@ struct CopyItems final : Node {
                "The copies' names: those of the first copies by key, then of the second ones.")
         .required()
         .any_device()
+        .differentiable()
         .takes("@keys", Form::value)
         .gives("@names", Form::any)
         .like_each("@keys");

@@ -591,3 +591,22 @@ TEST_CASE("a network takes what another one has decided, cast to what networks t
       "next": { "type": "model", "in": "cast", "net": "net", "keys": "pred" })")
             .empty());
 }
+
+TEST_CASE("what joins, copies or activates predictions hands their gradient on") {
+  const auto check_of = [](const std::string& more) {
+    return said(graph(R"("batch": { "type": "batch", "in": "load", "size": 1 },
+      "fwd": { "type": "model", "in": "batch", "net": "net" },
+      "likely": { "type": "activations", "in": "fwd", "softmax": true },
+      "copy": { "type": "copy_items", "in": "likely", "keys": "pred", "names": ["more"] },
+      "join": { "type": "concat_items", "in": "copy", "keys": ["pred", "more"], "name": "both",
+                "dim": 1 },)" +
+                      more));
+  };
+  CHECK(check_of(R"("loss": { "type": "dice_loss", "in": "join", "key": "both" },
+      "step": { "type": "adam", "in": "loss", "net": "net" })")
+            .empty());
+  CHECK(check_of(R"("decide": { "type": "argmax", "in": "join", "keys": "both" },
+      "loss": { "type": "dice_loss", "in": "decide", "key": "both" },
+      "step": { "type": "adam", "in": "loss", "net": "net" })")
+            .starts_with("SL0613 nodes.loss"));
+}

@@ -116,6 +116,24 @@ TEST_CASE("apply holds the filters' gradients against central differences") {
   }
 }
 
+TEST_CASE("apply holds gradients of what joins, copies and activates against differences") {
+  const FilterWorkplace w;
+  for (const std::string line :
+       {"concat_items --in image=x.npy guide=guide.npy --param 'keys=[\"image\", \"guide\"]' "
+        "name=both dim=1 --grad both=two.npy --out-grad image=a.npy guide=b.npy",
+        "copy_items --in image=x.npy --param 'names=[\"more\"]' --grad more=six.npy --out-grad "
+        "image=a.npy",
+        "activations --in pred=logits.npy --param softmax=true spatial_dims=1 --grad pred=two.npy "
+        "--out-grad pred=a.npy",
+        "activations --in pred=logits.npy --param sigmoid=true other=tanh --grad pred=two.npy "
+        "--out-grad pred=a.npy"}) {
+    CAPTURE(line);
+    const auto r = w.apply(line + " --check-grad");
+    CAPTURE(r.err);
+    CHECK(r.code == 0);
+  }
+}
+
 namespace {
 
 struct Refusal {

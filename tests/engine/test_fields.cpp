@@ -185,11 +185,13 @@ const Catalogue& types() {
               .out("loss")
               .param("pred", &P::pred, "")
               .param("label", &P::label, "")
+              .param("loss", &P::loss, "")
               .takes("@pred", Form::batch)
               .takes("@label", Form::batch)
-              .gives("loss", Form::scalar)
+              .gives("@loss", Form::scalar)
               .dtype("float32")
               .differentiable());
+    c.add(plain("sum").takes("@keys", Form::scalar).gives("loss", Form::scalar).differentiable());
     c.add(Spec("adam", "")
               .in("loss")
               .out("loss")
@@ -585,6 +587,76 @@ TEST_CASE("a type that a parameter names is that of the fields afterwards") {
   CHECK(cast("[\"uint8\", \"float16\"]") == "image uint8 [?, ...]; label float16 [?, ...]");
   CHECK(cast("[\"int32\"]") == "image int32 [?, ...]; label int32 [?, ...]");
   CHECK(said({"cases", "load: \"dtype\": [\"uint8\"]", "cast", "batch", "forward"}, unet).empty());
+}
+
+namespace {
+
+const std::string net_and_judge =
+    R"("models": {"net": {"type": "unet"}, "judge": {"type": "bare"}}, )";
+
+// Behind a batch of images and labels and what "net" makes of it.
+std::string said_of_two(std::vector<std::string> nodes) {
+  nodes.insert(nodes.begin(),
+               {"cases", "load: \"keys\": [\"image\", \"label\"]", "batch", "forward"});
+  return said(nodes, net_and_judge);
+}
+
+std::string judges(const std::string& image, const std::string& pred) {
+  return "forward: \"net\": \"judge\", \"image\": \"" + image + "\", \"pred\": \"" + pred + "\"";
+}
+
+}  // namespace
+
+TEST_CASE("a network that is trained on what another one made needs no gradient through it") {
+  const std::string round = "round: \"keys\": [\"pred\"]", of_said = "loss: \"pred\": \"said\"",
+                    judge_step = "adam: \"net\": \"judge\"";
+  CHECK(said_of_two({"loss", "adam", round, judges("pred", "said"), of_said, judge_step}).empty());
+  CHECK(said_of_two({"loss", "adam", round, "warp: \"keys\": [\"pred\"]", judges("pred", "said"),
+                     of_said, judge_step})
+            .empty());
+  // The other one, whose loss comes through the judge, does.
+  CHECK(said_of_two({round, judges("pred", "said"), of_said, "adam", judges("image", "said"),
+                     of_said, judge_step}) ==
+        "SL0613 nodes.forward5 at \"forward5\": \"forward5\" trains nothing: no gradient goes back "
+        "through \"round4\" (round) | use nodes with a gradient between model and loss, such as "
+        "warp\n");
+}
+
+TEST_CASE("what a forward pass keeps serves one backward pass, with the weights that it had") {
+  const std::string of_said = "loss: \"pred\": \"said\"", judge_step = "adam: \"net\": \"judge\"";
+  CHECK(
+      said_of_two({judges("pred", "said"), of_said, "adam", judge_step}) ==
+      "SL0419 nodes.adam7.in at \"adam6\": \"adam7\" trains on a backward pass through \"loss5\", "
+      "which that of \"adam6\" has used up | let a model and a loss of its own stand behind "
+      "\"adam6\"\n");
+  CHECK(said_of_two({judges("pred", "said"), judges("pred", "more"), "loss: \"pred\": \"more\"",
+                     judge_step, of_said, "adam"}) ==
+        "SL0419 nodes.adam9.in at \"loss8\": \"adam9\" trains on a backward pass through "
+        "\"forward4\", which read network \"judge\" before \"adam7\" changed its weights | put "
+        "\"adam7\" behind \"adam9\", or a model of \"judge\" between them\n");
+  // Either one first, each with a pass of its own.
+  CHECK(said_of_two(
+            {judges("pred", "said"), of_said, judge_step, judges("pred", "said"), of_said, "adam"})
+            .empty());
+  CHECK(said_of_two(
+            {judges("pred", "said"), of_said, "adam", judges("pred", "said"), of_said, judge_step})
+            .empty());
+  // A sum of a loss each is gone back through in two parts.
+  CHECK(said_of_two({"loss: \"loss\": \"a\"", judges("image", "said"),
+                     "loss: \"pred\": \"said\", \"loss\": \"b\"", "sum: \"keys\": [\"a\", \"b\"]",
+                     "adam", judge_step})
+            .empty());
+}
+
+TEST_CASE("what an updater goes back through is done where the tape is written") {
+  const Read read(
+      {"cases", "load: \"keys\": [\"image\", \"label\"]", "batch", "warp: \"keys\": [\"label\"]",
+       "forward", "warp: \"keys\": [\"pred\"]", "loss", "adam", "warp: \"keys\": [\"pred\"]"},
+      unet);
+  REQUIRE(read.plan);
+  std::string lanes;
+  for (const PlanNode& n : read.plan->nodes) lanes += std::to_string(static_cast<int>(n.lane));
+  CHECK(lanes == "000022200");  // 2: step
 }
 
 TEST_CASE("a field that does not arrive is named, with what does") {
