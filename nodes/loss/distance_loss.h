@@ -48,10 +48,10 @@ inline MadeGradient by_class(const at::Tensor& gradient, const at::Tensor& sums)
 
 // Sums of w (prob - truth)^2, by member unless options.batch; w is overwritten.
 inline at::Tensor weighed_squares(const Target& t, const at::Tensor& w) {
-  const at::Tensor prob = t.prob(), error = prob.detach() - t.truth();
+  const at::Tensor apart = t.prob() - t.truth(), error = apart.detach();
   w.mul_(error);
   const at::Tensor sums = t.sum(error.mul_(w));
-  attach("WeighedSquaresBackward", {sums}, {prob}, by_class(w.mul_(2), sums));
+  attach("WeighedSquaresBackward", {sums}, {apart}, by_class(w.mul_(2), sums));
   return sums;
 }
 

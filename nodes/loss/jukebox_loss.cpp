@@ -16,11 +16,11 @@ struct JukeboxLoss final : PairLoss<PairLossParams> {
   at::Tensor of(const at::Tensor& pred, const at::Tensor& truth) const override {
     std::vector<std::int64_t> dims(static_cast<std::size_t>(pred.dim()) - 1);
     std::iota(dims.begin(), dims.end(), 1);
-    if (reduction() == at::Reduction::None) {
+    if (reduction() == at::Reduction::None || truth.requires_grad()) {
       const auto amplitude = [&](const at::Tensor& x) {
         return at::fft_fftn(x, {}, dims, "ortho").abs();
       };
-      return (amplitude(truth) - amplitude(pred)).square();
+      return reduce((amplitude(truth) - amplitude(pred)).square());
     }
     // Half of a real image's spectrum says it all: a frequency and its negative have one amplitude.
     // LibTorch's gradient of that half would make the other one too.

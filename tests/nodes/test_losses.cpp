@@ -288,6 +288,31 @@ TEST_CASE("several outputs, listed or stacked, have halving weights or those giv
         doctest::Approx((2 * a + b) / 3));
 }
 
+TEST_CASE("a truth that a network made has its gradient") {
+  const auto slope = [](const char* type, const Json& params, const Pair& in, const char* by) {
+    const Pair taped = {in.pred.clone().requires_grad_(), in.label.clone().requires_grad_()};
+    drive(type, params, {batch(taped.pred, taped.label)})[0].tensor("loss").backward();
+    return (by == std::string("label") ? taped.label : taped.pred).grad();
+  };
+  const Json all = {{"include_background", true}};
+  const std::pair<const char*, Json> same_both_ways[] = {{"mse_loss", Json::object()},
+                                                         {"jukebox_loss", Json::object()},
+                                                         {"jukebox_loss", {{"reduction", "sum"}}},
+                                                         {"hausdorff_dt_loss", all},
+                                                         {"log_hausdorff_dt_loss", all},
+                                                         {"hausdorff_dt_loss", {{"batch", true}}}};
+  for (const auto& [type, params] : same_both_ways) {
+    CAPTURE(type);
+    CAPTURE(params.dump());
+    const Pair in = inputs("shares"), swapped = {in.label, in.pred};
+    const at::Tensor found = slope(type, params, in, "label"),
+                     wanted = slope(type, params, swapped, "pred");
+    REQUIRE(found.defined());
+    CHECK(wanted.abs().max().item<double>() > 0);
+    CHECK((found - wanted).abs().max().item<double>() < 1e-5 * wanted.abs().max().item<double>());
+  }
+}
+
 TEST_CASE("a device may record a loss unless the host takes part or gives weights") {
   const auto recorded = [](const char* type, const Json& params) {
     return Driver(type, params).node().recordable(Firing()).has_value();
