@@ -77,7 +77,7 @@ class FieldLoss : public LossOf<P> {
   };
 
   at::Tensor loss(const at::Tensor& pred, const Firing&) const final {
-    const at::Tensor field = pred.to(pred.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    const at::Tensor field = pred.to(float_type(pred));
     return sum_of_terms(field, terms(field));
   }
   void check(const at::Tensor& pred, Firing&) const final {

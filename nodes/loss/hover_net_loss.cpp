@@ -109,13 +109,14 @@ struct HoverNetLoss final : Node {
     const at::Tensor &pred = s.tensor(p.hv_key), &truth = s.tensor(p.hv_label_key);
     if (pred.sizes() != truth.sizes() || pred.size(1) != 2)
       throw unfit(p.hv_label_key, truth, pred);
-    const at::Tensor off = pred.to(at::kFloat) - truth.to(at::kFloat);
+    const auto type = float_type(pred);
+    const at::Tensor off = pred.to(type) - truth.to(type);
     // The first channel runs along the second axis, as compute_hover_maps has it.
     const auto slope = [&off](std::int64_t channel, std::int64_t axis) {
       return sobel(off.narrow(1, channel, 1), 5, {axis}, true, "reflect");
     };
     const at::Tensor slopes = at::cat({slope(0, 1), slope(1, 0)}, 1);
-    const at::Tensor focus = nuclei.eq(1).to(at::kFloat);
+    const at::Tensor focus = nuclei.eq(1).to(type);
     return p.lambda_hv_mse * off.square().mean() +
            p.lambda_hv_mse_grad * (focus * slopes.square()).sum() / (2 * focus.sum() + 1e-8);
   }

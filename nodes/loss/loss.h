@@ -68,6 +68,11 @@ inline Spec& add_no_reduction(Spec& s) {
   return s.gives("@output_key", Form::any).dtype("float32").when("reduction", "none");
 }
 
+// What a loss computes in: float64 of an output that is held against differences.
+inline at::ScalarType float_type(const at::Tensor& pred) {
+  return pred.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
 // The firing's sample with a loss in a field of its own.
 inline void emit_loss(Firing& f, const std::string& key, at::Tensor loss) {
   Sample out = f.in();

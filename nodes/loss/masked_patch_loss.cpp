@@ -48,13 +48,14 @@ struct MaskedPatchLoss final : LossOf<MaskedPatchParams> {
   }
 
   at::Tensor loss(const at::Tensor& pred, const Firing& f) const override {
-    at::Tensor truth = patches(f.in().tensor(p.label_key).to(at::kFloat));
+    const auto type = float_type(pred);
+    at::Tensor truth = patches(f.in().tensor(p.label_key).to(type));
     if (p.normalize) {
       const auto [variance, mean] = at::var_mean(truth, at::IntArrayRef{-1}, true, true);
       truth = (truth - mean) / (variance + 1e-6).sqrt();
     }
-    const at::Tensor mask = f.in().tensor(p.mask_key).to(at::kFloat);
-    return ((pred.to(at::kFloat) - truth).square().mean(-1) * mask).sum() / mask.sum();
+    const at::Tensor mask = f.in().tensor(p.mask_key).to(type);
+    return ((pred.to(type) - truth).square().mean(-1) * mask).sum() / mask.sum();
   }
 
   // [N, patches, voxels of one, channels last].

@@ -32,7 +32,7 @@ struct PatchAdversarialLoss final : LossOf<PatchAdversarialParams> {
 
  private:
   at::Tensor loss(const at::Tensor& pred, const Firing&) const override {
-    const at::Tensor x = pred.to(at::kFloat);
+    const at::Tensor x = pred.to(float_type(pred));
     const auto over = p.reduction == "mean" ? at::Reduction::Mean : at::Reduction::Sum;
     if (p.criterion == "hinge") {
       const at::Tensor said = x.tanh();

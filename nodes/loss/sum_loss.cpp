@@ -13,7 +13,7 @@ struct SumLoss final : LossOf<LossParams> {
 
  private:
   at::Tensor loss(const at::Tensor& pred, const Firing&) const override {
-    return pred.sum(at::kFloat);
+    return pred.sum(float_type(pred));
   }
 };
 

@@ -390,6 +390,11 @@ TEST_CASE("apply writes the gradients of a node's outputs to its fields, and che
   REQUIRE(w.apply("mse_loss --in pred=a.npy label=b.npy --out-grad pred=gp.npy").code == 0);
   CHECK(largest_difference(npy::read(w.in("gp.npy")), {.5, 0, .5, -.5}, 1) < 1e-6);
 
+  for (const char* loss : {"sum_loss", "patch_adversarial_loss --param criterion=bce"}) {
+    CAPTURE(loss);
+    CHECK(w.apply(loss + std::string(" --in pred=a.npy --check-grad")).code == 0);
+  }
+
   const std::pair<const char*, const char*> refused[] = {
       {"--grad image=r.npy", "--grad alone"},
       {"--grad image=a.npy --out-grad image=x.npy", "has shape [1, 1, 4]; the output has"},

@@ -313,6 +313,27 @@ TEST_CASE("a truth that a network made has its gradient") {
   }
 }
 
+TEST_CASE("a loss of float64 is computed in float64") {
+  for (const std::string& type : node_types("loss")) {
+    if (type == "sum_losses" || type == "tre_loss" || type == "retina_net_loss" ||
+        type == "perceptual_loss")
+      continue;  // of losses, of points, of boxes, of a network's float32
+    for (const auto& c : golden_cases("losses/" + type + ".json")) {
+      CAPTURE(type);
+      CAPTURE(c["params"].dump());
+      auto [pred, label] = inputs(c["data"]);
+      pred = pred.to(at::kDouble);
+      if (label.defined() && label.is_floating_point()) label = label.to(at::kDouble);
+      Sample s = batch(pred, label);
+      if (c["data"] == "nuclei") set_nuclei(s, {pred, label});
+      if (c["data"] == "patches") set_patches(s, {pred, label});
+      const at::Tensor loss = drive(type, c["params"], {s})[0].tensor("loss");
+      CHECK((loss.scalar_type() == at::kDouble));
+      CHECK(loss.sum().item<double>() == doctest::Approx(c["value"].get<double>()).epsilon(1e-5));
+    }
+  }
+}
+
 TEST_CASE("a device may record a loss unless the host takes part or gives weights") {
   const auto recorded = [](const char* type, const Json& params) {
     return Driver(type, params).node().recordable(Firing()).has_value();
