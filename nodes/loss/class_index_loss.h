@@ -50,7 +50,7 @@ class ClassIndexLoss : public LossOf<P> {
   bool weighted() const final { return p.weight.has_value(); }
 
   at::Tensor loss(const at::Tensor& pred, const Firing& f) const final {
-    const at::Tensor& label = f.in().tensor(p.label_key);
+    const at::Tensor label = this->on_grid(pred, f.in(), p.label_key);
     Weight weight;
     if (p.weight)
       weight = at::tensor(*p.weight).to(pred.options().requires_grad(false), /*non_blocking=*/true);
@@ -66,7 +66,8 @@ class ClassIndexLoss : public LossOf<P> {
   }
 
   void check(const at::Tensor& pred, Firing& f) const final {
-    const Field& label = f.in().at(p.label_key);
+    const Field& field = f.in().at(p.label_key);
+    const at::Tensor label = this->on_grid(pred, f.in(), p.label_key);
     auto wanted = pred.sizes().vec();
     if (wanted.size() < 2)
       throw DataError("\"" + p.key[0] + "\" " + c10::str(pred.sizes()) + " is no [N, C, ...]");
@@ -74,15 +75,14 @@ class ClassIndexLoss : public LossOf<P> {
     if (p.weight && static_cast<std::int64_t>(p.weight->size()) != classes)
       throw Error(Exit::usage, "weight has " + std::to_string(p.weight->size()) + " values for " +
                                    std::to_string(classes) + " classes");
-    const bool is_probability = takes_probabilities() && label.tensor.is_floating_point() &&
-                                label.tensor.sizes() == pred.sizes();
+    const bool is_probability =
+        takes_probabilities() && label.is_floating_point() && label.sizes() == pred.sizes();
     if (is_probability) return;
     wanted.erase(wanted.begin() + 1);
-    if (label.tensor.sizes() != at::IntArrayRef(wanted) || label.tensor.is_floating_point())
-      throw DataError("label " + std::string(label.tensor.dtype().name()) + " " +
-                      c10::str(label.tensor.sizes()) + " does not fit the output " +
-                      c10::str(pred.sizes()));
-    f.when_done([this, &f, &label, classes] { check_classes(f.in(), label, classes); });
+    if (label.sizes() != at::IntArrayRef(wanted) || label.is_floating_point())
+      throw DataError("label " + std::string(label.dtype().name()) + " " + c10::str(label.sizes()) +
+                      " does not fit the output " + c10::str(pred.sizes()));
+    f.when_done([this, &f, &field, classes] { check_classes(f.in(), field, classes); });
   }
 
   at::Tensor no_classes(const at::Tensor& label, std::int64_t classes) const {

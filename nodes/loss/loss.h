@@ -108,6 +108,23 @@ class Loss : public Node {
   virtual bool weighted() const { return false; }
   // Whether part of the work is the host's: a device that records it would not repeat that.
   virtual bool on_host() const { return false; }
+  // A field of the truth on the grid of `pred`: that of a coarser output is the nearest voxel's.
+  // [N, C, ...] like the output, or [N, ...] without channels.
+  at::Tensor on_grid(const at::Tensor& pred, const Sample& s, const std::string& key) const {
+    const at::Tensor& given = s.tensor(key);
+    const bool bare = given.dim() + 1 == pred.dim();
+    if (common().key.size() == 1 || pred.dim() < 3 || pred.dim() > 5 ||
+        (!bare && given.dim() != pred.dim()))
+      return given;
+    const auto extents = pred.sizes().slice(2);
+    at::Tensor x = bare ? given.unsqueeze(1) : given;
+    if (x.sizes().slice(2) == extents) return given;
+    if (!x.is_floating_point() && x.scalar_type() != at::kByte) x = x.to(at::kFloat);
+    x = extents.size() == 1   ? at::_upsample_nearest_exact1d(x, extents)
+        : extents.size() == 2 ? at::_upsample_nearest_exact2d(x, extents)
+                              : at::_upsample_nearest_exact3d(x, extents);
+    return (bare ? x.squeeze(1) : x).to(given.scalar_type());
+  }
   // Whether a field holds several outputs, [N, outputs, C, ...].
   virtual bool stacked(const at::Tensor& pred, const Sample& s) const {
     (void)pred, (void)s;

@@ -84,9 +84,10 @@ class PairLoss : public LossOf<P> {
 
  private:
   at::Tensor loss(const at::Tensor& given, const Firing& f) const final {
-    const auto type = given.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    at::Tensor pred = given.to(type), truth = f.in().tensor(p.label_key).to(type), mask;
-    if (p.mask_key) mask = f.in().tensor(*p.mask_key).to(type);
+    const auto type = float_type(given);
+    at::Tensor pred = given.to(type), mask;
+    at::Tensor truth = this->on_grid(given, f.in(), p.label_key).to(type);
+    if (p.mask_key) mask = this->on_grid(given, f.in(), *p.mask_key).to(type);
     if (p.rows_key) {
       const at::Tensor rows = f.in().tensor(*p.rows_key).reshape({-1}).ne(0);
       if (rows.size(0) != pred.size(0))
@@ -118,7 +119,7 @@ class PairLoss : public LossOf<P> {
   }
 
   void check(const at::Tensor& pred, Firing& f) const final {
-    const at::Tensor& truth = f.in().tensor(p.label_key);
+    const at::Tensor truth = this->on_grid(pred, f.in(), p.label_key);
     if (truth.sizes() != pred.sizes())
       throw DataError("\"" + p.label_key + "\" " + c10::str(truth.sizes()) +
                       " has not the shape of the output, " + c10::str(pred.sizes()) +

@@ -48,7 +48,7 @@ struct PerceptualLoss final : LossOf<PerceptualParams> {
   bool on_host() const override { return true; }  // it draws slices there
 
   void check(const at::Tensor& pred, Firing& f) const override {
-    const at::Tensor& truth = f.in().tensor(p.label_key);
+    const at::Tensor truth = on_grid(pred, f.in(), p.label_key);
     if (truth.sizes() != pred.sizes())
       throw DataError("\"" + p.label_key + "\" " + c10::str(truth.sizes()) +
                       " has not the shape of the images, " + c10::str(pred.sizes()));
@@ -58,7 +58,8 @@ struct PerceptualLoss final : LossOf<PerceptualParams> {
   }
 
   at::Tensor loss(const at::Tensor& pred, const Firing& f) const override {
-    const at::Tensor image = pred.to(at::kFloat), truth = f.in().tensor(p.label_key).to(at::kFloat);
+    const at::Tensor image = pred.to(at::kFloat),
+                     truth = on_grid(pred, f.in(), p.label_key).to(at::kFloat);
     network_->train(false);
     Random random = f.random();
     network_->key_draws(random.bits64());

@@ -169,23 +169,10 @@ class TermLoss : public LossOf<P> {
     return pred.dim() == s.tensor(p.label_key).dim() + 1;
   }
 
-  // The label on the grid of `pred`: that of an output of lower resolution is the nearest voxel's.
-  at::Tensor label_of(const at::Tensor& pred, const Sample& s) const {
-    at::Tensor label = s.tensor(p.label_key);
-    const auto extents = pred.sizes().slice(2);
-    if (label.dim() != pred.dim() || label.sizes().slice(2) == extents || p.key.size() == 1)
-      return label;
-    if (!label.is_floating_point() && label.scalar_type() != at::kByte)
-      label = label.to(at::kFloat);
-    if (extents.size() == 1) return at::_upsample_nearest_exact1d(label, extents);
-    return extents.size() == 2 ? at::_upsample_nearest_exact2d(label, extents)
-                               : at::_upsample_nearest_exact3d(label, extents);
-  }
-
   at::Tensor loss(const at::Tensor& pred, const Firing& f) const final {
-    const at::Tensor label = label_of(pred, f.in());
+    const at::Tensor label = this->on_grid(pred, f.in(), p.label_key);
     if (!p.mask_key) return of(Target(pred, label, p.target));
-    const at::Tensor mask = f.in().tensor(*p.mask_key).to(at::kFloat);
+    const at::Tensor mask = this->on_grid(pred, f.in(), *p.mask_key).to(at::kFloat);
     if (masks_activated()) return of(Target(pred, label * mask, p.target, mask));
     return of(Target(pred * mask, label * mask, p.target));
   }
@@ -194,7 +181,7 @@ class TermLoss : public LossOf<P> {
   void check(const at::Tensor& pred, Firing& f) const final {
     const Sample& s = f.in();
     const Field& field = s.at(p.label_key);
-    const at::Tensor label = label_of(pred, s);
+    const at::Tensor label = this->on_grid(pred, s, p.label_key);
     const std::int64_t classes = pred.size(1), given = label.size(1);
     auto spatial = pred.sizes().vec();
     spatial[1] = given;

@@ -288,6 +288,49 @@ TEST_CASE("several outputs, listed or stacked, have halving weights or those giv
         doctest::Approx((2 * a + b) / 3));
 }
 
+
+TEST_CASE("a coarser output's truth is the nearest voxel's, whatever the loss") {
+  const Pair in = inputs("images");
+  // 2 of 5, 4 and 6 voxels: centres at 1.25 and 3.75, 1 and 3, 1.5 and 4.5.
+  const auto nearest = [](at::Tensor t, std::int64_t first) {
+    const std::vector<std::vector<std::int64_t>> voxels = {{1, 3}, {1, 3}, {1, 4}};
+    for (std::size_t d = 0; d < 3; ++d)
+      t = t.index_select(first + static_cast<std::int64_t>(d), at::tensor(voxels[d], at::kLong));
+    return t;
+  };
+  const at::Tensor coarse = in.pred.slice(2, 0, 2).slice(3, 0, 2).slice(4, 0, 2);
+  const auto check = [&](const char* type, const at::Tensor& label, std::int64_t first,
+                         const Json& params = Json::object()) {
+    CAPTURE(type);
+    const at::Tensor mask = in.label.narrow(1, 0, 1).gt(0).to(at::kFloat);
+    const auto of = [&](const at::Tensor& pred, const at::Tensor& truth, const at::Tensor& by,
+                        const Json& more) {
+      Sample s = batch(pred, truth);
+      s.set("mask", Field(by, s.at("pred").meta));
+      s.set("coarse", Field(coarse, s.at("pred").meta));
+      Json all = params;
+      all.update(more);
+      return drive(type, all, {s})[0].tensor("loss").item<double>();
+    };
+    const double fine = of(in.pred, label, mask, Json::object());
+    const double less = of(coarse, nearest(label, first), nearest(mask, 2), Json::object());
+    CHECK(of(in.pred, label, mask, {{"key", {"pred", "coarse"}}, {"weight_mode", "same"}}) ==
+          doctest::Approx(fine + less).epsilon(1e-6));
+  };
+  const at::Tensor classes = (at::arange(240).view({2, 5, 4, 6}) * 7).remainder(2);
+  const Json masked = {{"mask_key", "mask"}};
+  check("mse_loss", in.label, 2);
+  check("mse_loss", in.label, 2, masked);
+  check("l1_loss", in.label.gt(0), 2);
+  check("bce_with_logits_loss", in.label.gt(0).to(at::kLong), 2, masked);
+  check("global_mutual_information_loss", in.label, 2);
+  check("cross_entropy_loss", classes, 1);
+  check("cross_entropy_loss", at::softmax(in.label, 1), 2);
+  check("nll_loss", classes, 1);
+  check("dice_loss", classes.unsqueeze(1), 2, {{"to_onehot_y", true}, {"mask_key", "mask"}});
+  check("nacl_loss", classes.unsqueeze(1), 2, {{"kernel_size", 1}});
+}
+
 TEST_CASE("a truth that a network made has its gradient") {
   const auto slope = [](const char* type, const Json& params, const Pair& in, const char* by) {
     const Pair taped = {in.pred.clone().requires_grad_(), in.label.clone().requires_grad_()};
