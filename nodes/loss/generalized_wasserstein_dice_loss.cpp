@@ -27,7 +27,8 @@ struct WassersteinDiceLoss final : TermLoss<WassersteinDiceLossParams> {
         .param("smooth_dr", &Params::smooth_dr, "Added to the denominator.");
     return add_target_reduction(s);
   }
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    TermLoss::open(context);
     for (const auto& row : p.dist_matrix)
       if (row.size() != p.dist_matrix.size())
         throw Error(Exit::usage, "dist_matrix has " + std::to_string(p.dist_matrix.size()) +

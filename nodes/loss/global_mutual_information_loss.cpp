@@ -82,7 +82,8 @@ struct GmiLoss final : PairLoss<GmiLossParams> {
         .param("smooth_nr", &Params::smooth_nr, "Added to the numerator.")
         .param("smooth_dr", &Params::smooth_dr, "Added to the denominator.");
   }
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    PairLoss::open(context);
     if (p.kernel_type == "b-spline" && p.num_bins <= 4)
       throw Error(Exit::usage, "b-spline needs more than 4 num_bins");
   }

@@ -39,7 +39,9 @@ Spec& add_loss_params(Spec& s, const std::string& fields, Form form, int least =
              fields + " A list: the outputs of a deeply supervised network, finest first.")
       .length(1)
       .param("head_weights", &Params::head_weights,
-             "Weight of each output of several; null: 1, 1/2, 1/4, ... divided by their sum.")
+             "Weight of each output of several, or one for all; null: 1, 1/2, 1/4, ... divided by "
+             "their sum.")
+      .per("key")
       .param(
           "weight_mode", &Params::weight_mode,
           "Weights as MONAI's DeepSupervisionLoss has them: same: 1 each; exp: 1, 1/2, 1/4, ..., "
@@ -82,6 +84,9 @@ inline void emit_loss(Firing& f, const std::string& key, at::Tensor loss) {
 
 class Loss : public Node {
  public:
+  void open(const OpenContext&) override {
+    if (const std::size_t keys = common().key.size(); keys > 1) require_weights(keys);
+  }
   void process(Firing& f) final {
     prepare(f);
     const auto all = heads(f);
@@ -132,6 +137,14 @@ class Loss : public Node {
   }
 
  private:
+  // One for each output, or one for all.
+  void require_weights(std::size_t outputs) const {
+    const auto& given = common().head_weights;
+    if (given && given->size() != 1 && given->size() != outputs)
+      throw Error(Exit::usage, "head_weights has " + std::to_string(given->size()) +
+                                   " values for " + std::to_string(outputs) + " outputs");
+  }
+
   std::vector<at::Tensor> heads(Firing& f) const {
     std::vector<at::Tensor> all;
     for (const auto& key : common().key) {
@@ -141,10 +154,7 @@ class Loss : public Node {
       else
         for (at::Tensor& head : pred.unbind(1)) all.push_back(std::move(head));
     }
-    const auto& given = common().head_weights;
-    if (given && all.size() > 1 && given->size() != all.size())
-      throw Error(Exit::usage, "head_weights has " + std::to_string(given->size()) +
-                                   " values for " + std::to_string(all.size()) + " outputs");
+    if (all.size() > 1) require_weights(all.size());
     for (const at::Tensor& pred : all) check(pred, f);
     return all;
   }
@@ -153,7 +163,7 @@ class Loss : public Node {
   double head_weight(std::size_t i, double n) const {
     const LossParams& p = common();
     const double halved = std::exp2(-static_cast<double>(i));
-    if (p.head_weights) return (*p.head_weights)[i];
+    if (p.head_weights) return (*p.head_weights)[p.head_weights->size() == 1 ? 0 : i];
     if (!p.weight_mode) return halved / (2 - std::exp2(1 - n));
     if (p.weight_mode == "exp") return std::max(halved, 0.0625);
     return i == 0 || p.weight_mode == "same" ? 1 : 0.5;

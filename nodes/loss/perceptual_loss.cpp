@@ -40,7 +40,10 @@ struct PerceptualLoss final : LossOf<PerceptualParams> {
         .takes("@label_key", Form::batch, 2);
   }
 
-  void open(const OpenContext& context) override { network_ = context.resources->network(p.net); }
+  void open(const OpenContext& context) override {
+    Loss::open(context);
+    network_ = context.resources->network(p.net);
+  }
 
  private:
   std::shared_ptr<Network> network_;

@@ -149,7 +149,8 @@ template <class P>
 class TermLoss : public LossOf<P> {
  public:
   using LossOf<P>::p;
-  void open(const OpenContext&) override {
+  void open(const OpenContext& context) override {
+    LossOf<P>::open(context);
     if (p.target.sigmoid + p.target.softmax + p.target.other_act.has_value() > 1)
       throw Error(Exit::usage, "sigmoid, softmax and other_act exclude each other");
   }

@@ -61,6 +61,21 @@ TEST_CASE("settings a key are one for all, or one for each key") {
                   "(by default) (\"keys\" has 3)") != std::string::npos);
 }
 
+TEST_CASE("a loss of several outputs has a weight for each, or one for all") {
+  const auto loss = [](const std::string& more) {
+    return said(graph(std::string(forward) + R"(, "sized": { "type": "resize", "in": "load",
+      "spatial_size": 16 }, "loss": { "type": "mse_loss", "in": "fwd", )" +
+                      more + " }"));
+  };
+  const std::string three = R"("key": ["pred", "pred", "pred"], )";
+  CHECK(loss(three + R"("head_weights": [1, 0.5, 0.2])").find("SL0234") == std::string::npos);
+  CHECK(loss(three + R"("head_weights": 0.5)").find("SL0234") == std::string::npos);
+  CHECK(loss(R"("head_weights": [1, 0.5])").find("SL0234") == std::string::npos);  // of a stack
+  CHECK(loss(three + R"("head_weights": [1, 0.5])")
+            .find("SL0234 nodes.loss.head_weights: \"head_weights\": expected 3 entries, or one "
+                  "for all, found 2 (\"key\" has 3)") != std::string::npos);
+}
+
 TEST_CASE(
     "a norm and an activation are names that check knows, in any case, alone or with arguments") {
   const auto net = [](const std::string& more) {

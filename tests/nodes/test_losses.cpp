@@ -288,6 +288,28 @@ TEST_CASE("several outputs, listed or stacked, have halving weights or those giv
         doctest::Approx((2 * a + b) / 3));
 }
 
+TEST_CASE("each of several keys has a weight, or there is one for all, before a batch comes") {
+  const auto opened = [](const char* type, const Json& weights, Json params = Json::object()) {
+    params.update({{"key", {"a", "b", "c"}}, {"head_weights", weights}});
+    Driver(type, params);
+  };
+  for (const char* type : {"mse_loss", "dice_loss", "focal_loss", "cross_entropy_loss", "sum_loss",
+                           "global_mutual_information_loss"}) {
+    CAPTURE(type);
+    CHECK_NOTHROW(opened(type, {1, 0.5, 0.2}));
+    CHECK_NOTHROW(opened(type, Json::array({0.3})));
+    CHECK_THROWS_WITH_AS(opened(type, {1, 0.5}), "head_weights has 2 values for 3 outputs", Error);
+    CHECK_THROWS_WITH_AS(opened(type, {1, 0.5, 0.2, 0.1}),
+                         "head_weights has 4 values for 3 outputs", Error);
+  }
+  CHECK_THROWS_AS(
+      opened("generalized_wasserstein_dice_loss", {1, 0.5}, {{"dist_matrix", {{0, 1}, {1, 0}}}}),
+      Error);
+  Sample s = sample_of("a", at::ones({1, 1, 2}));
+  s.set("b", Field(at::ones({1, 1, 3}), s.at("a").meta));
+  const Json one = {{"key", {"a", "b"}}, {"head_weights", Json::array({0.3})}};
+  CHECK(drive("sum_loss", one, {s})[0].tensor("loss").item<double>() == doctest::Approx(1.5));
+}
 
 TEST_CASE("a coarser output's truth is the nearest voxel's, whatever the loss") {
   const Pair in = inputs("images");
