@@ -125,8 +125,11 @@ class PairLoss : public LossOf<P> {
                       " has not the shape of the output, " + c10::str(pred.sizes()) +
                       as_vector(p.label_key, truth, pred));
     fits(pred);
+    look(f);
   }
   virtual void fits(const at::Tensor& pred) const { (void)pred; }
+  // Refuses values, which are there when the device is done.
+  virtual void look(Firing& f) const { (void)f; }
 };
 
 }  // namespace sluice

@@ -101,7 +101,7 @@ struct VarAutoEncoder final : ImageNetwork<VarAutoEncoder> {
     Spec s = image_net<Params>(
         "var_auto_encoder",
         "Autoencoder with normally distributed latent numbers (MONAI's VarAutoEncoder). Further "
-        "outputs: mu, logvar and the latent numbers z.",
+        "outputs: mu, logvar (gaussian_kl_loss: \"spread\": \"logvar\") and the latent numbers z.",
         true, "Channels of the output.");
     leave_out(s, {"in_channels"});
     s = coder_spec<Params>(std::move(s))

@@ -82,7 +82,8 @@ struct VarFullyConnectedNet final : VectorNetwork<VarFullyConnectedNet> {
     Spec s = vector_spec<Params>(
         "var_fully_connected_net",
         "Autoencoder of linear layers with normally distributed latent numbers (MONAI's "
-        "VarFullyConnectedNet). Further outputs: mu, logvar and the latent numbers z.");
+        "VarFullyConnectedNet). Further outputs: mu, logvar (gaussian_kl_loss: \"spread\": "
+        "\"logvar\") and the latent numbers z.");
     return add_latent_params<Params>(s)
         .param("encode_channels", &Params::encode_channels, "Of the layers before them.")
         .at_least(1)

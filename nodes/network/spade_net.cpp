@@ -30,7 +30,8 @@ struct SpadeNet final : ImageNetwork<SpadeNet> {
     return image_net<Params>("spade_net",
                              "Images from maps of labels (MONAI's SPADENet). Inputs: seg, and with "
                              "is_vae the image whose style is taken. Further outputs, with is_vae: "
-                             "z_mu and z_logvar; z is z_mu outside training.",
+                             "z_mu and z_logvar (gaussian_kl_loss: \"spread\": \"logvar\"); z is "
+                             "z_mu outside training.",
                              true, "Channels of the output.")
         .param("label_nc", &Params::label_nc, "Channels of seg, a class each.")
         .at_least(1)

@@ -54,17 +54,19 @@ def add(name, make, data, **params):
 
 
 class GaussianKl:
-    def __init__(self, reduction="mean"):
-        self.reduction = reduction
+    def __init__(self, reduction="mean", spread="deviation"):
+        self.reduction, self.spread = reduction, spread
 
-    def __call__(self, mean, deviation):
+    def __call__(self, mean, spread):
         normal = torch.distributions.Normal
+        deviation = (spread / 2).exp() if self.spread == "logvar" else spread
         all = torch.distributions.kl_divergence(normal(mean, deviation), normal(0.0, 1.0)).sum()
         return all if self.reduction == "sum" else all / len(mean)
 
 
 add("gaussian_kl_loss", GaussianKl, "soft")
 add("gaussian_kl_loss", GaussianKl, "soft", reduction="sum")
+add("gaussian_kl_loss", GaussianKl, "images", spread="logvar")
 class Adversarial:
     def __init__(self, target_is_real=True, **params):
         self.loss, self.real = L.PatchAdversarialLoss(**params), target_is_real

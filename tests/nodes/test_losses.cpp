@@ -399,6 +399,17 @@ TEST_CASE("a loss of float64 is computed in float64") {
   }
 }
 
+TEST_CASE("gaussian_kl_loss says that logarithms of variances are no deviations") {
+  const Pair in = inputs("images");
+  CHECK_THROWS_WITH_AS(loss_of("gaussian_kl_loss", {}, in),
+                       "\"label\" has values below 0, which no standard deviation is: set "
+                       "\"spread\" to \"logvar\" if it holds logarithms of variances",
+                       DataError);
+  const double by_logvar = loss_of("gaussian_kl_loss", {{"spread", "logvar"}}, in);
+  CHECK(by_logvar ==
+        doctest::Approx(loss_of("gaussian_kl_loss", {}, {in.pred, (in.label / 2).exp()})));
+}
+
 TEST_CASE("a device may record a loss unless the host takes part or gives weights") {
   const auto recorded = [](const char* type, const Json& params) {
     return Driver(type, params).node().recordable(Firing()).has_value();
