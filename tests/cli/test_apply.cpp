@@ -385,6 +385,15 @@ TEST_CASE("apply writes the gradients of a node's outputs to its fields, and che
   CHECK(said.at("good") == true);
   CHECK(said.at("errors").at("grid").get<double>() < 1e-4);
 
+  const auto both = w.apply(pull +
+                            "--check-grad --grad image=r.npy --out image=co.npy "
+                            "--out-grad grid=cg.npy");
+  CHECK(both.code == 0);
+  CHECK(both.out.find("grid ") == 0);
+  CHECK(both.out.find("image ") == std::string::npos);
+  CHECK(npy::read(w.in("co.npy")) == npy::read(w.in("o.npy")));
+  CHECK(npy::read(w.in("cg.npy")) == npy::read(w.in("gg.npy")));
+
   // A loss needs no --grad: 1.
   npy::write(w.in("b.npy"), {{1, 1, 4}, {0, 2, 3, 9}});
   REQUIRE(w.apply("mse_loss --in pred=a.npy label=b.npy --out-grad pred=gp.npy").code == 0);
@@ -454,6 +463,15 @@ TEST_CASE("apply answers with a network, and writes gradients to its inputs and 
   CHECK(checked.code == 0);
   CHECK(checked.out.find("model.0.conv.unit0.conv.weight ") != std::string::npos);
   CHECK(checked.out.find("image ") != std::string::npos);
+  const auto both = w.apply(net +
+                            "--seed 5 --train --check-grad --grad pred=g.npy --out "
+                            "state=cs.safetensors --out-grad image=cx.npy");
+  INFO(both.err);
+  CHECK(both.code == 0);
+  CHECK(both.out.find("image ") == 0);
+  CHECK(both.out.find("model.0") == std::string::npos);
+  CHECK(npy::read(w.in("cx.npy")) == npy::read(w.in("dx.npy")));
+  CHECK(std::filesystem::exists(w.in("cs.safetensors")));
 }
 
 TEST_CASE("apply says a network's name once") {

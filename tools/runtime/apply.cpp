@@ -185,16 +185,18 @@ int apply(const Json& request, const Spec& spec) {
   const std::vector<std::string> trained = add_trained(spec, request.at("params"), names, input);
   const bool checks = request.at("check_grad");
   const at::AutoGradMode tape(checks || !names.empty());
+  if (!checks || !names.empty() || !targets.empty()) {
+    const Sample taped = with_tape(input, names);
+    const Result result = fired(taped);
+    check_targets(result, targets);
+    if (!names.empty()) write_gradients(taped, result, grads, names, trained, slopes);
+    const Json files = write_results(result, targets, spec.arity == Arity::expand);
+    if (!checks) print(request, result, files);
+  }
   if (checks)
     return print_check(
         request, check_gradients([&](const Sample& s) { return fired(s).samples.at(0); }, input,
                                  grads, names.empty() ? differentiable(input) : names));
-  input = with_tape(input, names);
-  const Result result = fired(input);
-  check_targets(result, targets);
-  if (!names.empty()) write_gradients(input, result, grads, names, trained, slopes);
-  const Json files = write_results(result, targets, spec.arity == Arity::expand);
-  print(request, result, files);
   return static_cast<int>(Exit::done);
 }
 

@@ -49,7 +49,18 @@ class AppliedNetwork {
       else
         names.push_back(t.key);
     for (const auto& name : names) require_differentiable(name);
-    if (checks()) return check(grads, names, count);
+    if (!checks() || !names.empty() || !targets.empty())
+      compute(targets, slopes, grads, names, count);
+    return checks() ? check(grads, names, count) : static_cast<int>(Exit::done);
+  }
+
+ private:
+  bool checks() const { return request_.at("check_grad"); }
+
+  // Writes what is asked for.
+  void compute(const std::vector<FieldFile>& targets, const std::vector<FieldFile>& slopes,
+               const NamedTensors& grads, const std::vector<std::string>& names,
+               std::size_t count) const {
     const at::AutoGradMode tape(!names.empty());
     const Sample input = taped(names), output = answer(input, count);
     if (!names.empty()) {
@@ -65,12 +76,8 @@ class AppliedNetwork {
         write_safetensors(t.file, state());
       else
         write(t.file, output.tensor(t.key));
-    print(output, targets, slopes);
-    return static_cast<int>(Exit::done);
+    if (!checks()) print(output, targets, slopes);
   }
-
- private:
-  bool checks() const { return request_.at("check_grad"); }
 
   void read_inputs() {
     const auto sources = targets_of(request_.at("in"));
@@ -85,7 +92,7 @@ class AppliedNetwork {
       if (std::find(keys_.begin(), keys_.end(), t.key) == keys_.end())
         throw Error(Exit::usage, "--in " + t.key + ": " + spec_.name + " takes " + all);
       Field field = read_field(t.file, !is_npy(t.file));
-      field.tensor = field.tensor.to(checks() ? at::kDouble : at::kFloat);
+      field.tensor = field.tensor.to(at::kFloat);
       inputs_.set(t.key, std::move(field));
     }
     for (const auto& key : keys_)
@@ -156,6 +163,11 @@ class AppliedNetwork {
     auto* built = dynamic_cast<BuiltNetwork*>(network_.get());
     if (!built)
       throw Error(Exit::usage, spec_.name + " computes in its file's precision: no --check-grad");
+    for (const auto& key : keys_) {
+      Field field = inputs_.at(key);
+      field.tensor = field.tensor.to(at::kDouble);
+      inputs_.set(key, std::move(field));
+    }
     Net& net = built->net();
     net.compute = at::kDouble;
     for (auto& p : net.parameters) p.tensor.set_data(p.tensor.detach().to(at::kDouble));
