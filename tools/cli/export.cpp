@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "tools/cli/cli.h"
+#include "tools/runs/run_of.h"
 
 namespace sluice::cli {
 
@@ -10,14 +11,9 @@ namespace fs = std::filesystem;
 
 // RUN/checkpoints/best is the run's network with that checkpoint's weights.
 static Options of_checkpoint(Options o) {
-  fs::path folder = fs::path(o.run).lexically_normal();
-  if (!folder.has_filename()) folder = folder.parent_path();  // "best/"
-  std::error_code none;
-  const fs::path all = folder.parent_path();
-  if (all.filename() != "checkpoints" || !fs::is_regular_file(folder / "state.json", none))
-    return o;
-  o.run = all.has_parent_path() ? all.parent_path().string() : ".";
-  if (o.weights.empty()) o.weights = folder.string();
+  const std::string run = run_of(o.run).string();
+  if (run != o.run && o.weights.empty()) o.weights = o.run;
+  o.run = run;
   return o;
 }
 

@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/message.h"
 #include "engine/graph/field_names.h"
+#include "tools/runs/run_of.h"
 #include "tools/runtime/new/starter.h"
 
 namespace sluice {
@@ -356,9 +357,11 @@ Chain chain_of(const Trained& trained) {
 Trained read_trained(const fs::path& folder, const Catalogue& catalogue, const std::string& net) {
   Trained t;
   t.folder = folder.string();
-  const fs::path file = folder / "graph.json";
+  const fs::path file = run_of(folder) / "graph.json";
   if (!fs::exists(file))
-    throw DataError(file.string() + ": no such file; --weights names the folder of a run");
+    throw DataError(
+        file.string() +
+        ": no such file; --weights names the folder of a run, or of a checkpoint in it");
   const Json graph = read_json(file);
   const Json models = graph.value("models", Json::object()),
              nodes = graph.value("nodes", Json::object());
