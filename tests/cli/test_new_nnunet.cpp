@@ -141,6 +141,21 @@ TEST_CASE(
   const std::string quick = "--set nodes.v_infer.mirror_axes=[] ";
   w.train("out/3d_lowres.json", "out/3d_lowres/fold=0", quick);
   w.train("out/3d_lowres.json", "out/3d_lowres/fold=1", quick + "--set vars.fold=1");
+  // A label of the first stage that the plan lacks would be in no channel.
+  std::string labels_of_fold_1;
+  for (const auto& file :
+       std::filesystem::directory_iterator(w.at("out/3d_lowres/fold=1/validation")))
+    labels_of_fold_1 = file.path().filename().string();
+  const std::string given = "out/3d_lowres/fold=1/validation/" + labels_of_fold_1;
+  std::filesystem::rename(w.at(given), w.at("kept"));
+  const int number = labels_of_fold_1[5] - '0';  // of case_N.nii
+  nii::write(w.at(given), {28 + number % 3, 28, 27}, {1, 1, 1},
+             [](int x, int, int) { return x > 9 ? 3.f : 0.f; });
+  const auto odd = w.run("run " + cascade + " --quiet --no-out --steps 4");
+  CHECK(odd.code == 3);
+  CHECK_MESSAGE(contains(odd.err, given), odd.err);
+  CHECK_MESSAGE(contains(odd.err, "voxels are no label from 0 to 2"), odd.err);
+  std::filesystem::rename(w.at("kept"), w.at(given));
   const json one = w.train(cascade, "out/one", quick);
   CHECK(one["metrics"].contains("dice.mean"));
 

@@ -148,10 +148,10 @@ class TrainingGraph {
       keys.push_back("previous");
       types.push_back("int16");
     }
-    nodes.add(prefix + "load", {{"type", "load_image"},
-                                {"keys", keys},
-                                {"dtype", types},
-                                {"max_label", label_values() - 1}});
+    Json load{{"type", "load_image"}, {"keys", keys}, {"dtype", types}};
+    if (cascade()) load["label_keys"] = {"label", "previous"};
+    load["max_label"] = label_values() - 1;
+    nodes.add(prefix + "load", load);
     if (!join) return;
     nodes.add(prefix + "join", {{"type", "concat_items"}, {"keys", images}, {"name", "image"}});
     nodes.add(prefix + "pair",
