@@ -89,6 +89,11 @@ TEST_CASE("advise does not write over a file, and says what is wrong with a grap
   const auto from = folder.write("g.json", badly_written).string();
   CHECK(shell::run("$SLUICE advise " + from + " --write " + from).code == 2);
   CHECK(folder.read("g.json") == badly_written);
+  for (const char* memory : {"-5", "-5G", "0", "10X"}) {
+    const auto odd = shell::run("$SLUICE advise " + from + " --memory " + memory);
+    CHECK_MESSAGE(odd.code == 2, memory);
+    CHECK_MESSAGE(odd.err.find("--memory") != std::string::npos, odd.err);
+  }
   const auto wrong = folder.write("w.json", R"({"nodes": {"a": {"type": "cach"}}})").string();
   const auto r = shell::run("$SLUICE advise " + wrong);
   CHECK(r.code == 2);

@@ -114,6 +114,9 @@ TEST_CASE("cache list and prune say what they find, and touch no other folder") 
   CHECK(r.out.find("removed 0 entries") == 0);
   CHECK(r.out.find("\"entries\": 2") != std::string::npos);
 
+  r = shell::run("$SLUICE cache prune " + f.cache + " --budget -5");
+  CHECK(r.code == 2);
+  CHECK(r.err.find("--budget") != std::string::npos);
   r = shell::run("$SLUICE cache prune " + f.cache);
   CHECK(r.code == 2);
   CHECK(r.err.find("--budget, --days or --verify says what to remove") != std::string::npos);

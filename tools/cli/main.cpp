@@ -92,6 +92,7 @@ void advise_options(CLI::App* command, Options& o) {
       ->add_option("--memory", o.budget,
                    "What caches may take, 10G is 10^10; else half of what is free")
       ->transform(CLI::AsSizeValue(true))
+      ->check(number(1, 1e18))
       ->option_text("BYTES");
   command->add_flag("--exact", o.exact, "Only what leaves results as they are, to the bit");
   command->add_flag("--precision", o.precision, "Tries networks in bfloat16 too");
@@ -479,6 +480,7 @@ void commands(CLI::App& app, Options& o) {
   cache->add_option("folder", o.data, "A cache's folder; else ~/.cache/sluice")->option_text("DIR");
   cache->add_option("--budget", o.budget, "prune: until so many bytes are left; 10G is 10^10")
       ->transform(CLI::AsSizeValue(true))
+      ->check(number(0, 1e18))
       ->option_text("BYTES");
   cache->add_option("--days", o.days, "prune: what was not used for so many days")
       ->check(number(0, 1e5))
