@@ -17,8 +17,10 @@ std::string convolved_with(const Net& net, const Step& step) {
 
 void Range::widen(float magnitude) {
   while (magnitude >= width_) {
-    for (int i = 0; i < bins / 2; ++i) counts_[i] = counts_[2 * i] + counts_[2 * i + 1];
-    std::fill(counts_.begin() + bins / 2, counts_.end(), 0);
+    for (Counts* counts : {&above_, &below_}) {
+      for (int i = 0; i < bins / 2; ++i) (*counts)[i] = (*counts)[2 * i] + (*counts)[2 * i + 1];
+      std::fill(counts->begin() + bins / 2, counts->end(), 0);
+    }
     width_ *= 2;
   }
 }
@@ -38,32 +40,41 @@ void Range::add(const at::Tensor& values) {
   const double per_bin = bins / width_;  // a power of two: the product is exact
   const float* const all = x.const_data_ptr<float>();
   for (std::int64_t i = 0; i < x.numel(); ++i)
-    ++counts_[static_cast<std::size_t>(std::fabs(all[i]) * per_bin)];
+    ++(all[i] < 0 ? below_ : above_)[static_cast<std::size_t>(std::fabs(all[i]) * per_bin)];
 }
 
 double Range::percentile() const {
   std::int64_t all = 0, seen = 0;
-  for (const auto n : counts_) all += n;
+  for (int i = 0; i < bins; ++i) all += above_[i] + below_[i];
   for (int i = 0; i < bins; ++i) {
-    seen += counts_[i];
+    seen += above_[i] + below_[i];
     if (static_cast<double>(seen) >= 0.9999 * static_cast<double>(all))
       return (i + 1) * width_ / bins;
   }
   return width_;
 }
 
+double Range::squared_error(const Scale& s, bool symmetric) const {
+  const double zero = static_cast<double>(s.zero_point), least = symmetric ? -127 : 0,
+               most = symmetric ? 127 : 255;
+  double error = 0;
+  for (const int sign : {1, -1})
+    for (int i = 0; i < bins; ++i) {
+      const std::int64_t count = (sign > 0 ? above_ : below_)[i];
+      if (count == 0) continue;
+      const double x = sign * (i + 0.5) * width_ / bins;
+      const double q = std::clamp(std::round(x / s.scale) + zero, least, most) - zero;
+      error += static_cast<double>(count) * (x - q * s.scale) * (x - q * s.scale);
+    }
+  return error;
+}
+
 // Over bounds from 1/16 of the largest number on.
-double Range::least_error() const {
+double Range::least_error(bool symmetric) const {
   const double most = std::max(-low_, high_);
   double best = most, least = std::numeric_limits<double>::infinity();
   for (int k = 8; k <= 128; ++k) {
-    const double bound = most * k / 128, step = bound / 127;
-    double error = 0;
-    for (int i = 0; i < bins; ++i) {
-      if (counts_[i] == 0) continue;
-      const double x = (i + 0.5) * width_ / bins, q = std::min(127.0, std::round(x / step));
-      error += static_cast<double>(counts_[i]) * (x - q * step) * (x - q * step);
-    }
+    const double bound = most * k / 128, error = squared_error(scale(bound, symmetric), symmetric);
     if (error < least) {
       least = error;
       best = bound;
@@ -72,20 +83,22 @@ double Range::least_error() const {
   return best;
 }
 
-double Range::bound(Method method) const {
+double Range::bound(Method method, bool symmetric) const {
   const double most = std::max(-low_, high_);
   if (method == Method::percentile) return std::min(most, percentile());
-  return method == Method::mse ? least_error() : most;
+  return method == Method::mse ? least_error(symmetric) : most;
 }
 
-Scale scale_of(const Range& range, Range::Method method, bool symmetric) {
-  const double bound = range.bound(method);
+Scale Range::scale(double bound, bool symmetric) const {
   if (symmetric) return {bound / 127, 0};
-  const double low = std::max<double>(range.low(), -bound),
-               high = std::min<double>(range.high(), bound);
+  const double low = std::max<double>(low_, -bound), high = std::min<double>(high_, bound);
   Scale s{(high - low) / 255, 0};
   s.zero_point = std::clamp<std::int64_t>(std::llround(-low / s.scale), 0, 255);
   return s;
+}
+
+Scale scale_of(const Range& range, Range::Method method, bool symmetric) {
+  return range.scale(range.bound(method, symmetric), symmetric);
 }
 
 }  // namespace sluice::onnx

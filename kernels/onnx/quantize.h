@@ -25,6 +25,12 @@ namespace sluice::onnx {
 // The weight of the convolution that a step is; "": it is another one.
 std::string convolved_with(const Net& net, const Step& step);
 
+// From -127 to 127, of zero point 0; else from 0 to 255.
+struct Scale {
+  double scale = 1;
+  std::int64_t zero_point = 0;
+};
+
 class Range {
  public:
   void add(const at::Tensor& values);
@@ -34,27 +40,27 @@ class Range {
   float low() const { return low_; }
   float high() const { return high_; }
   // The magnitude that numbers are cut at: the largest; that below which 99.99 % of them lie; or
-  // the one with the least squared error.
+  // the one with the least squared error, when they are rounded with its scale.
   enum class Method { minmax, percentile, mse };
-  double bound(Method method) const;
+  double bound(Method method, bool symmetric) const;
+  // Of numbers that are cut at this magnitude.
+  Scale scale(double bound, bool symmetric) const;
 
  private:
+  static constexpr int bins = 2048;
+  using Counts = std::array<std::int64_t, bins>;  // of magnitudes, 0 .. width_
+
   void widen(float magnitude);
   double percentile() const;
-  double least_error() const;
+  double least_error(bool symmetric) const;
+  double squared_error(const Scale& s, bool symmetric) const;
 
-  static constexpr int bins = 2048;
-  std::array<std::int64_t, bins> counts_{};  // of magnitudes, 0 .. width_
-  double width_ = 0x1p-24;                   // of all bins
-  float low_ = 0, high_ = 0;                 // zero is always there: padding is
+  Counts above_{}, below_{};  // of numbers from 0 on, and below
+  double width_ = 0x1p-24;    // of all bins
+  float low_ = 0, high_ = 0;  // zero is always there: padding is
   bool nan_ = false, any_ = false;
 };
 
-struct Scale {
-  double scale = 1;
-  std::int64_t zero_point = 0;
-};
-// From -127 to 127, of zero point 0; else from 0 to 255.
 Scale scale_of(const Range& range, Range::Method method, bool symmetric);
 
 // By the weight of the convolution that reads the value.

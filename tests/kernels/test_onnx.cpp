@@ -226,11 +226,12 @@ TEST_CASE("the range of a value is the same in any order, and cut as it is asked
                     b = range({x.flip(0).slice(0, 0, 500), x.flip(0).slice(0, 500)});
   using Method = onnx::Range::Method;
   for (const auto method : {Method::minmax, Method::percentile, Method::mse})
-    CHECK(a.bound(method) == b.bound(method));
-  CHECK(a.bound(Method::minmax) == 40);
-  CHECK(a.bound(Method::percentile) == 40);  // 1 of 3021 is more than 0.01 %
-  CHECK(range({at::randn({100000}), at::full({1}, 40.0)}).bound(Method::percentile) < 6);
-  CHECK(a.bound(Method::mse) < 40);
+    for (const bool symmetric : {true, false})
+      CHECK(a.bound(method, symmetric) == b.bound(method, symmetric));
+  CHECK(a.bound(Method::minmax, true) == 40);
+  CHECK(a.bound(Method::percentile, true) == 40);  // 1 of 3021 is more than 0.01 %
+  CHECK(range({at::randn({100000}), at::full({1}, 40.0)}).bound(Method::percentile, true) < 6);
+  CHECK(a.bound(Method::mse, true) < 40);
   const onnx::Scale s = scale_of(a, Method::minmax, true);
   CHECK(s.zero_point == 0);
   CHECK(s.scale == doctest::Approx(40.0 / 127));
@@ -239,4 +240,32 @@ TEST_CASE("the range of a value is the same in any order, and cut as it is asked
   CHECK(t.zero_point == 64);
   CHECK(range({at::zeros({3})}).only_zeros());
   CHECK(range({at::full({2}, NAN)}).saw_nan());
+}
+
+TEST_CASE("the least squared error is that of the steps which numbers are rounded with") {
+  using Method = onnx::Range::Method;
+  const auto error = [](const at::Tensor& x, const onnx::Scale& s, bool symmetric) {
+    const auto zero = static_cast<double>(s.zero_point);
+    const at::Tensor q = x.to(at::kDouble)
+                             .div(s.scale)
+                             .round()
+                             .add(zero)
+                             .clamp(symmetric ? -127 : 0, symmetric ? 127 : 255);
+    return q.sub(zero).mul(s.scale).sub(x).square().mean().item<double>();
+  };
+  const at::Tensor tail = -at::rand({20000}).clamp_min(1e-6).log();  // from 0 on, up to about 10
+  for (const at::Tensor& x : {at::cat({tail, at::full({1}, 40.0f)}),
+                              at::cat({tail, tail.neg().mul(0.05), at::full({1}, 40.0f)}),
+                              at::cat({tail.neg(), at::full({1}, -40.0f)})})
+    for (const bool symmetric : {true, false}) {
+      CAPTURE(symmetric);
+      onnx::Range range;
+      range.add(x);
+      const double found = error(x, scale_of(range, Method::mse, symmetric), symmetric);
+      double least = 1e9;
+      for (double bound = 2; bound <= 40; bound += 0.25)
+        least = std::min(least, error(x, range.scale(bound, symmetric), symmetric));
+      CHECK(found <= error(x, scale_of(range, Method::minmax, symmetric), symmetric));
+      CHECK(found < 1.05 * least);
+    }
 }
