@@ -18,10 +18,11 @@ namespace sluice {
 namespace fs = std::filesystem;
 using Named = std::map<std::string, at::Tensor>;
 
-static Named read(const fs::path& from, const std::string& key) {
-  if (fs::is_regular_file(from) && is_torch_file(from)) return read_torch_file(from, key);
-  if (!key.empty())
-    throw Error(Exit::usage, from.string() + ": holds no dictionaries, so no \"" + key + "\"");
+static Named read(const fs::path& from, const WantedDictionary& wanted) {
+  if (fs::is_regular_file(from) && is_torch_file(from)) return read_torch_file(from, wanted);
+  if (!wanted.key.empty())
+    throw Error(Exit::usage,
+                from.string() + ": holds no dictionaries, so no \"" + wanted.key + "\"");
   if (fs::is_regular_file(from)) return read_safetensors(from);
   if (fs::is_regular_file(from / "weights.safetensors"))  // a package
     return read_safetensors(from / "weights.safetensors");
@@ -35,8 +36,9 @@ static Named read(const fs::path& from, const std::string& key) {
                 "one of torch.save()");
 }
 
-Named read_weights(const fs::path& from, const std::string& key, const std::string& strip_prefix) {
-  Named all = read(from, key), stripped;
+Named read_weights(const fs::path& from, const WantedDictionary& wanted,
+                   const std::string& strip_prefix) {
+  Named all = read(from, wanted), stripped;
   for (auto& [name, tensor] : all) {
     const std::string rest =
         name.starts_with(strip_prefix) ? name.substr(strip_prefix.size()) : name;
@@ -138,18 +140,37 @@ static std::vector<std::string> without_place(const std::string& name, const Nam
   return all;
 }
 
-// What all names begin with that end like the network's: "module." of nn.DataParallel.
-static std::string foreign_prefix(Network& network, const Named& tensors) {
+// What names begin with of which each parameter's has one: "module." of nn.DataParallel, "ema." and
+// "net." where a file holds both.
+static std::vector<std::string> foreign_prefixes(Network& network, const Named& tensors) {
   const auto mine = network.parameters();
-  if (mine.empty()) return "";
+  std::vector<std::string> all;
+  if (mine.empty()) return all;
   for (const auto& [key, tensor] : tensors) {
     const std::string& first = mine.front().first;
     if (!key.ends_with("." + first)) continue;
     std::string prefix = key.substr(0, key.size() - first.size());
     const auto has = [&](const auto& m) { return tensors.contains(prefix + m.first); };
-    if (std::all_of(mine.begin(), mine.end(), has)) return prefix;
+    if (std::all_of(mine.begin(), mine.end(), has)) all.push_back(prefix);
   }
-  return "";
+  return all;
+}
+
+// "" where there is none.
+static std::string prefix_advice(Network& network, const std::string& name, const Named& tensors) {
+  auto prefixes = foreign_prefixes(network, tensors);
+  std::erase(prefixes, name + ".");
+  if (prefixes.empty()) return "";
+  for (std::string& prefix : prefixes) prefix = '"' + printable(prefix) + '"';
+  if (prefixes.size() > 1)
+    return "; the file has all of them behind each of " + listed(prefixes) +
+           ": \"strip_prefix\" says which";
+  const std::string& prefix = prefixes.front();
+  const bool whole = std::ranges::all_of(tensors, [&](const auto& one) {
+    return ('"' + printable(one.first)).starts_with(prefix.substr(0, prefix.size() - 1));
+  });
+  return (whole ? "; all its names begin with " : "; the file has all of them behind ") + prefix +
+         ": \"strip_prefix\": " + prefix;
 }
 
 // What the network's names begin with that end like the file's: "vit." where a transformer's
@@ -171,9 +192,7 @@ static std::string own_prefix(const Network& network, const Named& tensors) {
 
 static std::string advice(Network& network, const std::string& name, const Named& tensors,
                           const Fit& fit, bool partial) {
-  if (const auto prefix = foreign_prefix(network, tensors); !prefix.empty() && prefix != name + ".")
-    return "; all its names begin with \"" + printable(prefix) + "\": \"strip_prefix\": \"" +
-           printable(prefix) + "\"";
+  if (const auto prefix = prefix_advice(network, name, tensors); !prefix.empty()) return prefix;
   if (fit.missing.empty())
     return partial ? "; none fits" : "; \"partial\": true leaves these as they are drawn";
   if (const auto prefix = fit.filled.empty() ? own_prefix(network, tensors) : ""; !prefix.empty())
@@ -209,7 +228,7 @@ static Named renamed(const Named& tensors, const std::string& prefix) {
 }
 
 void begin_with(Network& network, const std::string& name, const WeightsFile& from, bool quiet) {
-  const Named tensors = read_weights(from.file, from.key, from.strip_prefix);
+  const Named tensors = read_weights(from.file, {from.key}, from.strip_prefix);
   if (network.parameters().empty() && network.buffers().empty())
     throw Error(Exit::usage, from.file + ": network \"" + name +
                                  "\" has no weights to be filled: leave \"weights\" away");

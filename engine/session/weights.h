@@ -10,14 +10,15 @@
 
 #include "engine/graph/graph.h"
 #include "engine/state/resource.h"
+#include "engine/state/torch_file.h"
 
 namespace sluice {
 
 // "runs/x", "runs/x/checkpoints/epoch_3", a package's folder, "net.safetensors", or a file of
-// torch.save(): all tensors, of its dictionary `key`; names that begin with `strip_prefix` without
-// it; of nnU-Net's several names of a parameter one.
+// torch.save(): all tensors, of the dictionary that is wanted; names that begin with `strip_prefix`
+// without it; of nnU-Net's several names of a parameter one.
 std::map<std::string, at::Tensor> read_weights(const std::filesystem::path& from,
-                                               const std::string& key = "",
+                                               const WantedDictionary& wanted = {},
                                                const std::string& strip_prefix = "");
 
 // Copies every tensor of the network from `tensors`, where it is called KEY or NAME.KEY; all must

@@ -99,7 +99,8 @@ static std::string keys_of(const Pickled& dict) {
 }
 
 // Where the tensors are: at `key`, whose parts are names of dictionaries within each other.
-static const Pickled& weights_in(const Pickled& root, std::string key, const Content& content) {
+static const Pickled& weights_in(const Pickled& root, std::string key, const Content& content,
+                                 const std::string& option) {
   const Pickled* at = &root;
   while (!key.empty()) {
     if (const Pickled* whole = at->find(key)) {  // names hold dots too
@@ -126,11 +127,12 @@ static const Pickled& weights_in(const Pickled& root, std::string key, const Con
   if (found.size() == 1 && own == 0) return *only;
   std::string all;
   for (const auto& name : found) all += (all.empty() ? "\"" : ", \"") + printable(name) + '"';
-  content.fail("has weights in " + all + ": say which with \"weights_key\"");
+  content.fail("has weights in " + all + ": say which with " + option);
 }
 
-static Tensors tensors_of(const Pickled& root, const std::string& key, const Content& content) {
-  const Pickled& dict = weights_in(root, key, content);
+static Tensors tensors_of(const Pickled& root, const WantedDictionary& wanted,
+                          const Content& content) {
+  const Pickled& dict = weights_in(root, wanted.key, content, wanted.option);
   Tensors all;
   // Names of one tensor share it: nnU-Net has up to four of each.
   std::map<std::tuple<std::string, std::int64_t, std::vector<std::int64_t>,
@@ -177,11 +179,11 @@ static Archive open_archive(std::string_view bytes, const std::string& file) {
 }
 
 static Tensors from_archive(std::string_view bytes, const std::string& file,
-                            const std::string& key) {
+                            const WantedDictionary& wanted) {
   const Archive a = open_archive(bytes, file);
-  return tensors_of(a.pickle->root(), key, {file, [&](const std::string& name) {
-                                              return a.zip.read(a.folder + "data/" + name);
-                                            }});
+  return tensors_of(a.pickle->root(), wanted, {file, [&](const std::string& name) {
+                                                 return a.zip.read(a.folder + "data/" + name);
+                                               }});
 }
 
 // Of a NumPy array's pickle: what its bytes are, "i8", and its shape; null where they are no
@@ -294,7 +296,7 @@ static std::int64_t old_count(std::string_view bytes) {
 
 // Four pickles and the keys of the storages, whose bytes follow, each with its length before it.
 static Tensors from_pickles(std::string_view bytes, const std::string& file,
-                            const std::string& key) {
+                            const WantedDictionary& wanted) {
   const auto next = [&] {
     Pickle p(bytes, file);
     bytes.remove_prefix(p.bytes());
@@ -323,12 +325,12 @@ static Tensors from_pickles(std::string_view bytes, const std::string& file,
     bytes.remove_prefix(static_cast<std::size_t>(8 + count * width));
   }
   if (!bytes.empty()) throw DataError(file + ": has more bytes than its tensors");
-  return tensors_of(content.root(), key, {file, [&](const std::string& name) {
-                                            const auto at = storages.find(name);
-                                            if (at == storages.end())
-                                              throw DataError(file + ": lacks a storage");
-                                            return at->second;
-                                          }});
+  return tensors_of(content.root(), wanted, {file, [&](const std::string& name) {
+                                               const auto at = storages.find(name);
+                                               if (at == storages.end())
+                                                 throw DataError(file + ": lacks a storage");
+                                               return at->second;
+                                             }});
 }
 
 }  // namespace torch_files
@@ -339,10 +341,10 @@ bool is_torch_file(const std::filesystem::path& file) {
 }
 
 std::map<std::string, at::Tensor> read_torch_file(const std::filesystem::path& file,
-                                                  const std::string& key) {
+                                                  const WantedDictionary& wanted) {
   const std::string bytes = read_text(file);
-  return is_zip(bytes) ? torch_files::from_archive(bytes, file.string(), key)
-                       : torch_files::from_pickles(bytes, file.string(), key);
+  return is_zip(bytes) ? torch_files::from_archive(bytes, file.string(), wanted)
+                       : torch_files::from_pickles(bytes, file.string(), wanted);
 }
 
 Json read_torch_values(const std::filesystem::path& file) {

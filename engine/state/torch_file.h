@@ -17,11 +17,15 @@ namespace sluice {
 
 bool is_torch_file(const std::filesystem::path& file);
 
-// The tensors of the dictionary at `key` ("state_dict", "network_weights", "a.b"); without one, of
-// the file's own, or of the only dictionary in it with tensors that is no optimizer's. Throws
-// DataError, with the keys that there are.
+struct WantedDictionary {
+  std::string key;                         // "state_dict", "network_weights", "a.b"
+  std::string option = "\"weights_key\"";  // what names it: of a graph, or a command's "--key"
+};
+
+// The tensors of a dictionary; without a key, of the file's own, or of the only dictionary in it
+// with tensors that is no optimizer's. Throws DataError, with the keys that there are.
 std::map<std::string, at::Tensor> read_torch_file(const std::filesystem::path& file,
-                                                  const std::string& key = "");
+                                                  const WantedDictionary& wanted = {});
 
 // The plain values in such an archive: its dictionaries by name, lists, numbers, text and NumPy's
 // arrays of numbers as lists of their rows; null where something else stands.

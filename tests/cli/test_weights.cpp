@@ -140,6 +140,60 @@ done)");
   CHECK_FALSE(contains(t.folder.read("whole.txt"), "no place for"));
 }
 
+TEST_CASE("a whole network behind each of two prefixes is told as such") {
+  const TinyTraining t;
+  REQUIRE(t.run("--out a --set run.epochs=1").code == 0);
+  const auto r =
+      shell::run(t.in_folder + "cp a/checkpoints/last/model.safetensors whole.safetensors\n" +
+                 SLUICE_PYTHON R"( - <<'E'
+import json, struct
+data = open("whole.safetensors", "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+head, body = json.loads(data[8:8 + n]), data[8 + n:]
+head.pop("__metadata__", None)
+def write(file, prefixes, more=()):
+    made, all = {}, b""
+    for prefix in prefixes:
+        for name, of in head.items():
+            begin, end = of["data_offsets"]
+            made[prefix + name[4:]] = dict(of, data_offsets=[len(all), len(all) + end - begin])
+            all += body[begin:end]
+    for name in more:
+        made[name] = {"dtype": "F32", "shape": [1], "data_offsets": [len(all), len(all) + 4]}
+        all += b"\0" * 4
+    text = json.dumps(made).encode()
+    text += b" " * (-len(text) % 8)
+    open(file + ".safetensors", "wb").write(struct.pack("<Q", len(text)) + text + all)
+write("one", ["ema."])
+write("two", ["enc.", "ema."])
+write("beside", ["ema."], ["epoch"])
+E
+for file in one two beside; do
+  $SLUICE run g.json --no-out --steps 1 --set +models.net.weights=$file.safetensors 2> $file.txt
+done; true)");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  const auto says = [&](const std::string& file, const std::string& what) {
+    const std::string text = t.folder.read(file);
+    CHECK_MESSAGE(contains(text, what), text);
+  };
+  says("one.txt", "all its names begin with \"ema.\": \"strip_prefix\": \"ema.\"");
+  says("two.txt",
+       "the file has all of them behind each of \"ema.\", \"enc.\": \"strip_prefix\" says which");
+  says("beside.txt", "the file has all of them behind \"ema.\": \"strip_prefix\": \"ema.\"");
+}
+
+TEST_CASE("which of a file's dictionaries is meant is asked in the words of who reads it") {
+  const Begun b;
+  const std::string two = folder + "two.pt";
+  const auto asked = shell::run("$SLUICE weights " + two);
+  CHECK(asked.code == 3);
+  CHECK_MESSAGE(contains(asked.err, "has weights in \"net\", \"ema\": say which with --key"),
+                asked.err);
+  CHECK(shell::run("$SLUICE weights --key ema " + two).code == 0);
+  const auto graph = b.t.run("--no-out --set +models.net.weights=" + two);
+  CHECK_MESSAGE(contains(graph.err, "say which with \"weights_key\""), graph.err);
+}
+
 TEST_CASE("partial weights are taken where they fit, and the rest is named") {
   const Begun b;
   const auto r = b.run(

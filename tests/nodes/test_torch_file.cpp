@@ -50,7 +50,7 @@ void check_state(const Tensors& all, const std::string& prefix = "") {
 
 std::string why_no_tensor(const std::string& file, const std::string& key = "") {
   try {
-    read_torch_file(folder / file, key);
+    read_torch_file(folder / file, {key});
   } catch (const DataError& e) {
     return e.what();
   }
@@ -67,14 +67,14 @@ TEST_CASE("files of torch.save() are read in all their forms") {
   }
   check_state(read_torch_file(folder / "trainer.pt"), "module.");
   check_state(read_torch_file(folder / "nnunet.pt"));
-  check_state(read_torch_file(folder / "nnunet.pt", "network_weights"));
-  check_state(read_torch_file(folder / "two.pt", "ema"));
+  check_state(read_torch_file(folder / "nnunet.pt", {"network_weights"}));
+  check_state(read_torch_file(folder / "two.pt", {"ema"}));
   CHECK(contains(why_no_tensor("two.pt"), "weights in \"net\", \"ema\": say which"));
   CHECK(contains(why_no_tensor("two.pt", "teacher"),
                  "has no \"teacher\"; there are \"net\", \"ema\""));
   // One tensor beside the weights is not taken for them.
   CHECK(contains(why_no_tensor("beside.pt"), "weights in \"net\": say which"));
-  check_state(read_torch_file(folder / "beside.pt", "net"));
+  check_state(read_torch_file(folder / "beside.pt", {"net"}));
 }
 
 TEST_CASE("tensors of torch.save() that are not read are refused by their reason") {

@@ -38,7 +38,8 @@ static Named without_network(const std::filesystem::path& from, const Named& all
 int weights_command(const Json& request) {
   const std::string file = request.at("file"), out = request.at("out"),
                     strip_prefix = request.at("strip_prefix");
-  const Named all = read_weights(file, request.at("key"), strip_prefix);
+  const Named all =
+      read_weights(file, {request.at("key").get<std::string>(), "--key"}, strip_prefix);
   const bool as_json = request.at("json"), brief = request.value("brief", false);
   Json tensors = Json::array();
   std::int64_t numbers = 0;
