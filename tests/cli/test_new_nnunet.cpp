@@ -181,6 +181,20 @@ TEST_CASE(
       "--set nodes.infer.mirror_axes=[] --set nodes.before_infer.mirror_axes=[]";
   CHECK(w.run("run runs.json --quiet --out of_runs " + unmirrored).code == 0);
 
+  // The first stage is the one whose labels the run was trained on.
+  const std::string left = w.folder.read("out/one/graph.json");
+  json changed = json::parse(left);
+  for (json& node : changed["nodes"])
+    if (node.contains("previous")) node["previous"] = w.at("out/others").string();
+  w.folder.write("out/one/graph.json", changed.dump());
+  w.folder.write("out/others/each.json", R"({"path": "vars.fold",
+    "runs": [{"value": "1", "folder": "../3d_lowres/fold=1", "exit": 0}]})");
+  const auto of_others = w.run(asked + " -o others.json");
+  CHECK_MESSAGE(of_others.code == 0, of_others.err);
+  CHECK(contains(w.folder.read("runs.json"), "out/3d_lowres/fold=0\"]"));
+  CHECK(contains(w.folder.read("others.json"), "3d_lowres/fold=1\"]"));
+  w.folder.write("out/one/graph.json", left);
+
   // As nnU-Net's checkpoints, in folders beside each other; the images are those of training.
   for (const auto& [run, to] : {std::pair{"out/3d_lowres/fold=0", "3d_lowres/fold_0"},
                                 {"out/one", "3d_cascade_fullres/fold_0"}}) {

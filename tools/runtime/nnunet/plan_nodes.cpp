@@ -56,6 +56,36 @@ Json normalization(const TrainedModel& m, bool masked) {
   return node;
 }
 
+// Nodes whose names begin with `prefix`, as the model's runs have them.
+class AsTrained {
+ public:
+  AsTrained(NodeList& nodes, const TrainedModel& model, const std::string& prefix)
+      : nodes_(nodes), model_(model), prefix_(prefix) {}
+
+  // `own`: the node's name in the model's changes, where that is another one.
+  void add(const std::string& name, Json node, std::string why = "",
+           const std::string& own = "") const {
+    if (const auto found = model_.changes.find(own.empty() ? name : own);
+        found != model_.changes.end()) {
+      std::string keys;
+      for (const auto& [key, value] : found->second.items()) {
+        if (value.is_null())
+          node.erase(key);
+        else
+          node[key] = value;
+        keys += (keys.empty() ? "" : ", ") + key;
+      }
+      why = "Otherwise than the plan, as it was trained: " + keys + ".";
+    }
+    nodes_.add(prefix_ + name, std::move(node), why);
+  }
+
+ private:
+  NodeList& nodes_;
+  const TrainedModel& model_;
+  const std::string& prefix_;
+};
+
 }  // namespace
 
 void NodeList::add(const std::string& name, Json node, const std::string& why) {
@@ -90,6 +120,7 @@ std::vector<std::string> channel_keys(const Dataset& dataset) {
 
 void add_prepared(NodeList& nodes, const TrainedModel& m, const std::string& label,
                   const std::string& prefix) {
+  const AsTrained as_trained(nodes, m, prefix);
   Json labels = Json::array();
   if (!label.empty()) labels.push_back(label);
   if (!m.previous.empty()) labels.push_back("previous");
@@ -97,53 +128,56 @@ void add_prepared(NodeList& nodes, const TrainedModel& m, const std::string& lab
   all.insert(all.end(), labels.begin(), labels.end());
   const Json both = labels.empty() ? Json("image") : all;
   if (m.reader.ends_with("WithReorient"))
-    nodes.add(prefix + "turn", {{"type", "orientation"}, {"keys", both}, {"axcodes", "RAS"}},
-              "As the plan's " + m.reader + " reads it.");
+    as_trained.add("turn", {{"type", "orientation"}, {"keys", both}, {"axcodes", "RAS"}},
+                   "As the plan's " + m.reader + " reads it.");
   Json order{0};
   for (const std::int64_t axis : m.transpose) order.push_back(3 - axis);
-  nodes.add(prefix + "axes",
-            {{"type", "transpose"}, {"keys", both}, {"indices", order}, {"geometry", true}},
-            "The file's i, j, k are nnU-Net's last, middle and first axis" +
-                std::string(std::is_sorted(m.transpose.begin(), m.transpose.end())
-                                ? "."
-                                : "; the plan puts them into another order."));
+  as_trained.add("axes",
+                 {{"type", "transpose"}, {"keys", both}, {"indices", order}, {"geometry", true}},
+                 "The file's i, j, k are nnU-Net's last, middle and first axis" +
+                     std::string(std::is_sorted(m.transpose.begin(), m.transpose.end())
+                                     ? "."
+                                     : "; the plan puts them into another order."));
   const bool masked = std::count(m.in_mask.begin(), m.in_mask.end(), true) > 0;
   Json box{{"type", "crop_nonzero"}, {"key", "image"}};
   if (!label.empty()) box["label_key"] = label;
   if (masked) box["mask_key"] = "mask";
   if (!m.previous.empty()) box["more_keys"] = "previous";
-  nodes.add(prefix + "box", box);
-  nodes.add(prefix + "norm", normalization(m, masked));
-  if (masked) nodes.add(prefix + "body", {{"type", "delete_items"}, {"keys", {"mask"}}});
+  as_trained.add("box", box);
+  as_trained.add("norm", normalization(m, masked));
+  if (masked) as_trained.add("body", {{"type", "delete_items"}, {"keys", {"mask"}}});
   Json spacing = m.spacing;
   const bool flat = m.patch.size() == 2;
   if (flat) spacing.insert(spacing.begin(), 0);
   Json grid{{"type", "resample_spline"}, {"keys", "image"}, {"spacing", spacing}};
   if (!labels.empty()) grid["label_keys"] = labels.size() == 1 ? labels[0] : labels;
-  nodes.add(prefix + "grid", grid,
-            flat ? "The plan's spacing in the slices, which stay as many." : "The plan's spacing.");
+  as_trained.add(
+      "grid", grid,
+      flat ? "The plan's spacing in the slices, which stay as many." : "The plan's spacing.");
 }
 
 void add_previous(NodeList& nodes, const TrainedModel& m, const std::string& prefix,
                   bool training) {
   if (m.previous.empty()) return;
+  const AsTrained as_trained(nodes, m, prefix);
   const Json key("previous");
   Json each = Json::array();
   for (const std::int64_t label : m.dataset.classes()) each.push_back(Json::array({label}));
-  nodes.add(prefix + "labels", {{"type", "labels_to_regions"}, {"keys", key}, {"regions", each}},
-            "What " + m.previous + " predicted, a channel a label.");
+  as_trained.add("labels", {{"type", "labels_to_regions"}, {"keys", key}, {"regions", each}},
+                 "What " + m.previous + " predicted, a channel a label.");
   if (training) {
-    nodes.add(prefix + "shape", {{"type", "rand_binary_operator"}, {"keys", key}});
-    nodes.add(prefix + "part", {{"type", "rand_remove_component"}, {"keys", key}});
+    as_trained.add("shape", {{"type", "rand_binary_operator"}, {"keys", key}});
+    as_trained.add("part", {{"type", "rand_remove_component"}, {"keys", key}});
   }
-  nodes.add(prefix + "numbers", {{"type", "cast_to_type"}, {"keys", key}, {"dtype", "float32"}});
-  nodes.add(prefix + "channels",
-            {{"type", "concat_items"}, {"keys", {"image", "previous"}}, {"name", "image"}});
-  nodes.add(prefix + "joined", {{"type", "delete_items"}, {"keys", key}});
+  as_trained.add("numbers", {{"type", "cast_to_type"}, {"keys", key}, {"dtype", "float32"}});
+  as_trained.add("channels",
+                 {{"type", "concat_items"}, {"keys", {"image", "previous"}}, {"name", "image"}});
+  as_trained.add("joined", {{"type", "delete_items"}, {"keys", key}});
 }
 
 void add_inference(NodeList& nodes, const TrainedModel& m, const std::string& prefix,
                    const std::string& net, bool probabilities) {
+  const AsTrained as_trained(nodes, m, prefix);
   const bool flat = m.patch.size() == 2;
   Json roi = m.patch, mirror = m.mirror_axes, overlap = 0.5;
   if (flat) {
@@ -151,7 +185,7 @@ void add_inference(NodeList& nodes, const TrainedModel& m, const std::string& pr
     overlap = {0, 0.5, 0.5};
     for (Json& axis : mirror) axis = axis.get<std::int64_t>() + 1;
   }
-  nodes.add(prefix + "gpu", {{"type", "to_device"}}, "On the GPU where there is one, and back.");
+  as_trained.add("gpu", {{"type", "to_device"}}, "On the GPU where there is one, and back.");
   Json infer{{"type", "sliding_window"}, {"net", net}, {"roi_size", roi}, {"overlap", overlap}};
   infer.update({{"starts", "even"}, {"mode", "nnunet"}, {"sums", "float16"}});
   infer["mirror_axes"] = mirror;
@@ -160,14 +194,15 @@ void add_inference(NodeList& nodes, const TrainedModel& m, const std::string& pr
   if (!mirror.empty())
     why += fmt::format(" Without mirror_axes {} times as fast, and a little less exact.",
                        1 << mirror.size());
-  nodes.add(prefix + "infer", infer, why);
-  nodes.add(prefix + "host", {{"type", "to_device"}, {"device", "cpu"}});
+  as_trained.add("infer", infer, why);
+  as_trained.add("host", {{"type", "to_device"}, {"device", "cpu"}});
   Json label{{"type", "resample_argmax"}, {"keys", "pred"}, {"logits", "float16"}};
   if (m.dataset.regions) label["regions_class_order"] = m.dataset.region_order;
   if (probabilities) label["output"] = "probabilities";
-  nodes.add(prefix + (probabilities ? "back" : "label"), label,
-            probabilities ? "Back to the grid of the image's file, as probabilities."
-                          : "Back to the grid of the image's file, one label a voxel.");
+  as_trained.add(probabilities ? "back" : "label", label,
+                 probabilities ? "Back to the grid of the image's file, as probabilities."
+                               : "Back to the grid of the image's file, one label a voxel.",
+                 "label");
 }
 
 Json saved_labels(const TrainedModel& m, const std::string& folder) {

@@ -16,19 +16,22 @@ class NodeList {
   // Nodes of the graph's "parts" in place of one.
   void add_part(const std::string& name, const std::string& part);
   const std::string& last() const { return nodes_.back().name; }
-  // Lines, the last without a comma unless there is more.
-  std::string text(const std::string& indent, bool more = false) const;
-
- private:
   struct One {
     std::string name, why;
     Json node;
   };
+  const std::vector<One>& all() const { return nodes_; }
+  // Lines, the last without a comma unless there is more.
+  std::string text(const std::string& indent, bool more = false) const;
+
+ private:
   std::vector<One> nodes_;
 };
 
 // The field of each channel's file, by number: "image", "image_1", ...
 std::vector<std::string> channel_keys(const Dataset& dataset);
+
+// These nodes are as the model's runs have them where that is otherwise than the plan.
 
 // Axes into the plan's order, the crop, normalization and the plan's voxel size, of "image", where
 // it is named of a label, and of a cascade's "previous" labels.

@@ -13,6 +13,7 @@
 #include "tools/runtime/new/starter.h"
 #include "tools/runtime/nnunet/plan_nodes.h"
 #include "tools/runtime/nnunet/postprocessing.h"
+#include "tools/runtime/nnunet/recipe_run.h"
 
 namespace sluice::nnunet {
 namespace {
@@ -97,6 +98,13 @@ Stages stages_of(const TrainedModel& model) {
   if (!fs::exists(folder / "plans.json"))
     throw DataError(model.folder.string() + ": takes the labels of \"" + printable(model.previous) +
                     "\", whose model is not beside it, in " + folder.string());
+  // Not those beside it, where it was trained on the labels of others.
+  std::error_code none;
+  const auto runs =
+      model.previous_runs.empty() ? std::vector<fs::path>() : runs_listed_in(model.previous_runs);
+  if (!runs.empty() &&
+      !fs::equivalent(model.previous_runs, folder.parent_path() / model.previous, none))
+    return {model, model_of_runs(folder, runs)};
   return {model, read_trained_model(folder)};
 }
 

@@ -7,6 +7,10 @@
 #include "engine/base/message.h"
 #include "engine/state/torch_file.h"
 #include "kernels/files/file_io.h"
+#include "kernels/lists/data_list.h"
+#include "tools/runs/run_of.h"
+#include "tools/runtime/nnunet/recipe_run.h"
+#include "tools/runtime/nnunet/run_settings.h"
 
 namespace sluice::nnunet {
 namespace {
@@ -131,73 +135,6 @@ void read_normalization(const Part& configuration, TrainedModel& model) {
                        std::to_string(channels) + " channels");
 }
 
-// The runs of a recipe's graph, which lie beside the model's folder: OUT/CONFIGURATION/each.json.
-std::vector<fs::path> runs_beside(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  const auto at = name.rfind("__");
-  std::vector<fs::path> all;
-  if (at == std::string::npos) return all;
-  const fs::path runs = folder.parent_path() / name.substr(at + 2);
-  if (!fs::exists(runs / "each.json")) return all;
-  const Json list = read_json(runs / "each.json").value("runs", Json::array());
-  for (const Json& run : list) all.push_back(runs / run.value("folder", std::string()));
-  return all;
-}
-
-// A run of the recipe's graph: that graph's "name", "Dataset004_Hippocampus 3d_fullres", and its
-// configuration, which is "" of anything else.
-struct RecipeRun {
-  std::string name, configuration;
-};
-
-RecipeRun recipe_run(const fs::path& run) {
-  if (!fs::exists(run / "graph.json")) return {};
-  const Json graph = read_json(run / "graph.json");
-  const Json nodes = graph.value("nodes", Json::object());
-  const bool fits = std::any_of(nodes.begin(), nodes.end(), [](const Json& node) {
-    return node.is_object() && node.value("type", Json()) == "nnunet";
-  });
-  const Json name = graph.value("name", Json()), desc = graph.value("desc", Json());
-  const std::string begins = "nnU-Net's ";
-  if (!fits || !name.is_string() || !desc.is_string() ||
-      !desc.get_ref<const std::string&>().starts_with(begins))
-    return {};
-  return {name, desc.get<std::string>().substr(begins.size())};
-}
-
-// Whether a folder is named as a model of the run's configuration and has plans of its data set.
-bool is_model_of(const RecipeRun& run, const fs::path& folder) {
-  if (!folder.filename().string().ends_with("__" + run.configuration) ||
-      !fs::exists(folder / "plans.json"))
-    return false;
-  const Json name = read_json(folder / "plans.json").value("dataset_name", Json());
-  return name.is_string() && name.get<std::string>() + " " + run.configuration == run.name;
-}
-
-fs::path folder_of_run(const fs::path& at, const RecipeRun& run) {
-  std::vector<fs::path> places{at.parent_path().parent_path(), at.parent_path()};
-  if (fs::exists(at / "run.json")) {
-    const Json graphs = read_json(at / "run.json").value("graphs", Json::array());
-    if (graphs.is_array() && !graphs.empty() && graphs[0].is_string())
-      places.push_back(fs::absolute(graphs[0].get<std::string>()).parent_path());
-  }
-  std::error_code problem;
-  for (const fs::path& place : places) {
-    std::vector<fs::path> found;
-    for (fs::directory_iterator entry(place, problem), end; !problem && entry != end;
-         entry.increment(problem))
-      if (is_model_of(run, entry->path())) found.push_back(entry->path());
-    if (found.size() == 1) return found.front();
-    if (found.size() > 1)
-      throw DataError(place.string() + ": holds models of several plans of " +
-                      printable(run.configuration) + "; name one of them in place of " +
-                      at.string());
-  }
-  throw DataError(at.string() + ": is a run of " + printable(run.name) +
-                  ", and the folder TRAINER__PLANS__" + printable(run.configuration) +
-                  " that the recipe wrote beside its graph is not near it");
-}
-
 std::vector<std::int64_t> all_axes(std::size_t axes) {
   std::vector<std::int64_t> all;
   for (std::size_t axis = 0; axis < axes; ++axis) all.push_back(static_cast<std::int64_t>(axis));
@@ -309,8 +246,7 @@ fs::path cleaned(const fs::path& path) {
 bool is_trained_model(const fs::path& given) {
   const fs::path path = cleaned(given);
   return fs::exists(path / "plans.json") || is_fold(path) ||
-         (fs::is_regular_file(path) && is_fold(path.parent_path())) ||
-         !recipe_run(path).configuration.empty();
+         (fs::is_regular_file(path) && is_fold(path.parent_path())) || is_recipe_run(run_of(path));
 }
 
 TrainedModel read_model_folder(const fs::path& folder, const std::string& configuration) {
@@ -367,6 +303,14 @@ TrainedModel read_model_folder(const fs::path& folder, const std::string& config
   return model;
 }
 
+TrainedModel model_of_runs(const fs::path& folder, std::vector<fs::path> runs) {
+  TrainedModel model = read_model_folder(folder);
+  model.checkpoints = std::move(runs);
+  model.mirror_axes = all_axes(model.patch.size());
+  take_over_settings(model);
+  return model;
+}
+
 TrainedModel read_trained_model(const fs::path& given) {
   const fs::path path = cleaned(given);
   std::vector<fs::path> files;
@@ -379,15 +323,9 @@ TrainedModel read_trained_model(const fs::path& given) {
     folder = path.parent_path();
     if (!fs::exists(files[0])) throw DataError(files[0].string() + ": no such file");
   } else if (const auto runs = runs_beside(path); !runs.empty() && !has_fold(path)) {
-    TrainedModel model = read_model_folder(path);
-    model.checkpoints = runs;
-    model.mirror_axes = all_axes(model.patch.size());
-    return model;
-  } else if (const RecipeRun run = recipe_run(path); !run.configuration.empty()) {
-    TrainedModel model = read_model_folder(folder_of_run(path, run));
-    model.checkpoints = {path};
-    model.mirror_axes = all_axes(model.patch.size());
-    return model;
+    return model_of_runs(path, runs);
+  } else if (const fs::path at = run_of(path); is_recipe_run(at)) {
+    return model_of_runs(folder_of_run(at), {path});
   } else {
     files = folds_in(path);
   }
