@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "kernels/net/conv_1d.h"
 #include "kernels/net/conv_step.h"
 #include "kernels/net/dense_step.h"
 #include "kernels/net/dropout_step.h"
@@ -69,7 +70,7 @@ Value by_torch(const Scope& s, const Value& x, std::int64_t out, const ConvOptio
     const auto bias = t.size() > 2 ? std::optional<at::Tensor>(t[2]) : std::nullopt;
     return torch_convolution(t[0], t[1], bias, spec);
   };
-  return x.op("conv_1d", function,
+  return x.op(conv_1d_kind, function,
               {.parameters = parameters,
                .channels = out,
                .name = s.name,

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "kernels/net/conv_1d.h"
 #include "kernels/net/conv_step.h"
 #include "kernels/net/dense_step.h"
 #include "kernels/net/norm_step.h"
@@ -115,6 +116,7 @@ class Pruning {
   }
 
   void follow(const Step& s) {
+    if (is_conv_1d(s)) refuse(s, "1-D convolutions are not pruned");
     Units& out = units_[s.output];
     const Units& in = units_[s.inputs[0]];
     if (const auto product = weighted(s)) {

@@ -166,7 +166,9 @@ void BuiltNetwork::begin_sparsity(const Json& given) {
   if (!(sparsity_.keep > 0 && sparsity_.keep <= 1)) refused("\"keep\" is a share above 0, up to 1");
   if (pattern == "2:4" && sparsity_.keep != 0.5) refused("2:4 keeps one half");
   sparse_ = sparse_weights(net_, sparsity_);
-  if (sparse_.weights.empty()) refused("the pattern fits none of the convolutions");
+  if (sparse_.weights.empty())
+    refused(dims_ == 1 ? "1-D convolutions have no zeros that are kept"
+                       : "the pattern fits none of the convolutions");
   masks_ = net_.buffers.size();
   for (const auto& w : sparse_.weights) {
     const auto& p = net_.parameters[w.parameter];

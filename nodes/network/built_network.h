@@ -59,10 +59,10 @@ Spec image_net(std::string name, std::string doc, bool given = true,
       .at_least(1)
       .param(
           "sparsity", Any{&ImageNet::sparsity},
-          "Zeros among convolutions' weights, chosen by magnitude in the epoch from_epoch and "
-          "kept from then on: {\"pattern\": \"vector\", \"keep\": 0.5, \"from_epoch\": 0}: blocks "
-          "of 16 outputs, one tap and two inputs, which predictions on the CPU pass over; or "
-          "{\"pattern\": \"2:4\"} along the inputs. null: none.");
+          "Zeros among the weights of 2-D and 3-D convolutions, chosen by magnitude in the epoch "
+          "from_epoch and kept from then on: {\"pattern\": \"vector\", \"keep\": 0.5, "
+          "\"from_epoch\": 0}: blocks of 16 outputs, one tap and two inputs, which predictions on "
+          "the CPU pass over; or {\"pattern\": \"2:4\"} along the inputs. null: none.");
   return s;
 }
 // ... of one that answers with classes of whole images.

@@ -1,5 +1,6 @@
 // `sluice calibrate` and `export --precision int8`: scales that depend on no thread, a file that
 // computes as the network does.
+#include "tests/cli/npy.h"
 #include "tests/cli/packaged.h"
 
 using nlohmann::json;
@@ -158,4 +159,23 @@ E)");
   REQUIRE(spoilt.code == 0);
   p.refused(all, 3, "what model.1.submodule.conv.weight reads is not finite");
   CHECK_FALSE(shell::fs::exists(p.at("s.json")));
+}
+
+TEST_CASE("networks of signals are not calibrated, which is said") {
+  const shell::Folder folder;
+  npy::write(folder.path / "s.npy", {{1, 16}, std::vector<float>(16, 1.0f)});
+  folder.write("g.json", R"({
+    "models": { "net": { "type": "unet", "spatial_dims": 1, "in_channels": 1, "out_channels": 2,
+                         "channels": [2, 4], "strides": [2] } },
+    "nodes": {
+      "files": { "type": "file_patterns", "root": ".", "patterns": { "image": "*.npy" } },
+      "load":  { "type": "load_image", "in": "files", "keys": "image", "channel_dim": 0 },
+      "batch": { "type": "batch", "in": "load", "size": 1 },
+      "fwd":   { "type": "model", "in": "batch", "net": "net" },
+      "sum":   { "type": "digest", "in": "fwd" } } })");
+  const auto r = shell::run("cd " + folder.path.string() + "; $SLUICE calibrate g.json -o s.json");
+  INFO(r.err);
+  CHECK(r.code == 3);
+  CHECK(r.err.find("models.net: 1-D convolutions are not calibrated") != std::string::npos);
+  CHECK_FALSE(shell::fs::exists(folder.path / "s.json"));
 }

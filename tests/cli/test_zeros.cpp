@@ -94,6 +94,8 @@ TEST_CASE("a sparsity that means nothing is refused") {
   refused(R"({"pattern": "2:4", "keep": 0.25})", "2:4 keeps one half");
   refused(R"({"pattern": "vector", "kept": 0.5})", "has no member \"kept\"");
   refused("\"vector\"", "is no object with \"pattern\"");
-  const auto r = t.run("--out a --set 'models.net.sparsity={\"pattern\": \"vector\"}'");
-  CHECK(contains(r.err, "the pattern fits none of the convolutions"));
+  const std::string vectors = " --set 'models.net.sparsity={\"pattern\": \"vector\"}'";
+  CHECK(contains(t.run("--out a" + vectors).err, "the pattern fits none of the convolutions"));
+  CHECK(contains(t.run("--out a --set models.net.spatial_dims=1" + vectors).err,
+                 "sparsity: 1-D convolutions have no zeros that are kept"));
 }

@@ -103,6 +103,15 @@ TEST_CASE("networks whose channels are mixed otherwise are refused") {
                         {.channels = wide / 2}),
                 2);
   };
+  const auto of_signals = [](std::int64_t wide) {
+    Builder b;
+    const Value x = b.input(1, 1);
+    return b.finish({conv(b.scope() / "b", conv(b.scope() / "a", x, wide), 2)}, {});
+  };
+  Net signals = of_signals(8), few = of_signals(4);
+  CHECK_THROWS_WITH_AS(prune_into(signals, few, at::ones({1, 1, 12})),
+                       Contains("(conv_1d a) cannot be pruned: 1-D convolutions are not pruned"),
+                       Error);
   Net other = built(shuffled, 8), less = built(shuffled, 4);
   CHECK_THROWS_WITH_AS(prune_into(other, less, picture), Contains("(halved) cannot be pruned"),
                        Error);

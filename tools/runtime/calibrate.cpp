@@ -14,6 +14,7 @@
 #include "engine/base/shell_word.h"
 #include "engine/state/checkpoint.h"
 #include "kernels/lists/data_list.h"
+#include "kernels/net/conv_1d.h"
 #include "nodes/network/built_network.h"
 #include "tools/runtime/network.h"
 #include "tools/runtime/package.h"
@@ -72,6 +73,10 @@ struct Observed {
   std::mutex mutex;
   Range range;
 };
+
+bool is_of_signals(const Net& net) {
+  return std::ranges::any_of(net.steps, [](const auto& s) { return is_conv_1d(*s); });
+}
 
 // By the weight of the convolution that reads the value.
 std::map<std::string, Observed> observe(Session& session, const Options& o, Net& net) {
@@ -143,7 +148,11 @@ int calibrate_command(const Json& request) {
     values[conv] = {
         {"scale", s.scale}, {"zero_point", s.zero_point}, {"min", r.low()}, {"max", r.high()}};
   }
-  if (values.empty()) throw DataError("no convolution of models." + name + " was asked");
+  if (values.empty())
+    throw DataError(is_of_signals(built->net())
+                        ? "models." + name + ": 1-D convolutions are not calibrated; an int8 " +
+                              "export rounds those of 2-D and 3-D networks"
+                        : "no convolution of models." + name + " was asked");
   std::map<std::string, at::Tensor> tensors;
   for (const auto& named : {network.parameters(), network.buffers()})
     for (const auto& [key, t] : named) tensors[key] = t;
