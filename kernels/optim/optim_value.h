@@ -49,7 +49,6 @@ struct OptimRule {
   bool centered = false;
   LrSchedule schedule;
   double epoch = 0;      // the time of a schedule by epochs
-  double lr_factor = 1;  // what a plateau's rule has made of every rate
   double max_norm = 0;   // of all gradients together, after unscaling; 0: no clipping
   double max_value = 0;  // of each gradient, after that; 0: no clipping
   bool scaled = false;   // gradients are of scale * loss; else of the loss
@@ -215,7 +214,7 @@ struct OptimValue {
   SLUICE_HD static OptimValue of(const OptimRule& r, const OptimState& s, double lr,
                                  double weight_decay, float scale, std::int64_t since = 0) {
     OptimValue v;
-    lr = learning_rate(r.schedule, lr, s.time) * r.lr_factor;
+    lr = learning_rate(r.schedule, lr, s.time);
     v.kind = r.kind;
     v.nesterov = r.nesterov;
     v.has_first = r.uses_first();

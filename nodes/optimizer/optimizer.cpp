@@ -73,7 +73,6 @@ void warn_where_all_is_frozen(const std::vector<std::uint64_t>& from_epoch, std:
 void Optimizer::open(const OpenContext& context) {
   const OptimizerParams& p = common();
   network_ = context.resources->network(p.net);
-  plateau_.open(p, p.lr_schedule == "reduce_on_plateau", p.lr);
   rule_ = rule();
   rule_.schedule = schedule_of(p, context.epochs);
   rule_.max_norm = p.clip_grad_norm.value_or(0);
@@ -89,6 +88,7 @@ void Optimizer::open(const OpenContext& context) {
   if (context.division.sharded())
     sharded_ = std::make_unique<ShardedStep>(context.division, ranks_, network_, context.node);
   make_slots();
+  plateau_.open(p, p.lr_schedule == "reduce_on_plateau", p.lr, lr_);
   if (!ranks_ || ranks_->world.rank == 0)
     warn_where_all_is_frozen(from_epoch_, context.epochs, path_, p.net);
   kernels::OptimState begin;
@@ -127,7 +127,7 @@ void Optimizer::make_slots() {
     }
     add_moments(s, rule_, first_second());
     if (settings[i].from_epoch > 0) s.since = -1;
-    rates_.insert(s.lr);
+    lr_.push_back(s.lr);
     names_.push_back(names[i]);
     slots_.push_back(std::move(s));
     from_epoch_.push_back(settings[i].from_epoch);
@@ -196,10 +196,10 @@ std::optional<std::uint64_t> Optimizer::recordable(const Firing& f) const {
   for (const std::uint64_t from : from_epoch_) frozen += epoch < from;
   std::uint64_t key = mix(frozen);
   const auto add = [&key](double x) { key = mix(key + std::bit_cast<std::uint64_t>(x)); };
-  add(plateau_.factor());
-  if (rule_.schedule.by_step) return key;  // the rest is worked out on the device
-  for (const double lr : rates_) add(kernels::learning_rate(rule_.schedule, lr, epoch));
-  add(kernels::momentum_at(rule_.schedule, 0, epoch));
+  const bool by_step = rule_.schedule.by_step;  // then the device works out the rest
+  for (const auto& [lr, rate] : plateau_.rates())
+    add(by_step ? rate : kernels::learning_rate(rule_.schedule, rate, epoch));
+  if (!by_step) add(kernels::momentum_at(rule_.schedule, 0, epoch));
   return key;
 }
 
@@ -211,9 +211,11 @@ void Optimizer::repeated(Firing& f, const Sample&) {
 // What a step of this epoch is told.
 void Optimizer::begin_epoch(std::uint32_t epoch) {
   rule_.epoch = epoch;
-  rule_.lr_factor = plateau_.factor();
-  for (std::size_t i = 0; i < slots_.size(); ++i)
+  const auto rates = plateau_.rates();
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].lr = rates.at(lr_[i]);
     if (slots_[i].since < 0 && epoch >= from_epoch_[i]) slots_[i].since = steps_;
+  }
 }
 
 void Optimizer::flush(Flush& end) {
@@ -228,7 +230,8 @@ void Optimizer::flush(Flush& end) {
   }
   if (batches_ > 0) end.metric("loss", loss_sum_ / static_cast<double>(batches_));
   const double time = rule_.schedule.by_step ? state.time : end.epoch;
-  end.metric("lr", kernels::learning_rate(rule_.schedule, common().lr, time) * rule_.lr_factor);
+  const double lr = plateau_.rates().at(common().lr);
+  end.metric("lr", kernels::learning_rate(rule_.schedule, lr, time));
   if (state.norms > 0) {
     end.metric("grad_norm", state.norm_sum / static_cast<double>(state.norms));
     state.norm_sum = 0;

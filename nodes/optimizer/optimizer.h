@@ -15,7 +15,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 
 #include "engine/run/registry.h"
 #include "engine/state/resource.h"
@@ -163,7 +162,7 @@ class Optimizer : public Node {
   std::vector<std::string> names_;        // by slot, as trained_weights()
   std::vector<Slot> slots_;
   std::vector<std::uint64_t> from_epoch_;    // by slot: when it begins to be trained
-  std::set<double> rates_;                   // the slots', before the schedule
+  std::vector<double> lr_;                   // by slot: before the schedule and a plateau's rule
   std::map<std::string, at::Tensor> whole_;  // moments of all ranks, while rank 0 saves
   kernels::OptimRule rule_;
   OptimMemory memory_;

@@ -29,16 +29,20 @@ Spec& add_plateau_params(Spec& s) {
       .choices({"rel", "abs"})
       .param("cooldown", &P::cooldown, "reduce_on_plateau: so many values after it do not count.")
       .at_least(0)
-      .param("min_lr", &P::min_lr, "reduce_on_plateau: the rate falls no lower.")
+      .param("min_lr", &P::min_lr,
+             "reduce_on_plateau: the rate falls no lower, nor does that of one of groups.")
       .at_least(0);
 }
 
-void Plateau::open(const PlateauParams& p, bool is_used, double lr) {
+void Plateau::open(const PlateauParams& p, bool is_used, double lr,
+                   const std::vector<double>& others) {
   if (is_used && p.metric.empty())
     throw Error(Exit::usage, "lr_schedule reduce_on_plateau needs \"metric\": \"node.metric\"");
   p_ = p;
   is_used_ = is_used;
   lr_ = lr;
+  rates_[lr] = lr;
+  for (const double other : others) rates_[other] = other;
   less_ = p.mode ? *p.mode == "min" : lower_is_better(p.metric);
 }
 
@@ -65,25 +69,37 @@ void Plateau::observe(const Observation& o) {
   if (bad_ <= p_.patience) return;
   cooling_ = p_.cooldown;
   bad_ = 0;
-  const double rate = lr_ * factor_, lower = std::max(rate * p_.factor, p_.min_lr);
-  if (rate - lower > 1e-8) factor_ = lower / lr_;  // torch's eps
+  for (auto& [lr, rate] : rates_) {
+    const double lower = std::max(rate * p_.factor, p_.min_lr);
+    if (rate - lower > 1e-8) rate = lower;  // torch's eps
+  }
 }
 
-double Plateau::factor() const {
+std::map<double, double> Plateau::rates() const {
   const std::lock_guard lock(mutex_);
-  return factor_;
+  return rates_;
 }
 
 Json Plateau::save() const {
   const std::lock_guard lock(mutex_);
-  return {{"metric", p_.metric},    {"less_is_better", less_},
-          {"factor", factor_},      {"best", best_ ? Json(*best_) : Json()},
-          {"num_bad_epochs", bad_}, {"cooldown_counter", cooling_}};
+  const double factor = lr_ > 0 ? rates_.at(lr_) / lr_ : 1;
+  return {{"metric", p_.metric},
+          {"less_is_better", less_},
+          {"rates", rates_},
+          {"factor", factor},
+          {"best", best_ ? Json(*best_) : Json()},
+          {"num_bad_epochs", bad_},
+          {"cooldown_counter", cooling_}};
 }
 
 void Plateau::load(const Json& state) {
   const std::lock_guard lock(mutex_);
-  factor_ = state.at("factor");
+  const double factor = state.at("factor");
+  const auto saved = state.value("rates", std::map<double, double>());
+  for (auto& [lr, rate] : rates_) {  // one that it does not have has fallen as the optimizer's own
+    const auto same = saved.find(lr);
+    rate = same != saved.end() ? same->second : std::max(lr * factor, std::min(lr, p_.min_lr));
+  }
   if (state.value("metric", p_.metric) != p_.metric ||
       state.value("less_is_better", less_) != less_)
     return;  // no value of another metric is one to compare with

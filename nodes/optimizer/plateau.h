@@ -2,8 +2,9 @@
 // (torch.optim.lr_scheduler.ReduceLROnPlateau 2.11).
 #pragma once
 
-#include <limits>
+#include <map>
 #include <mutex>
+#include <vector>
 
 #include "engine/graph/spec.h"
 #include "engine/run/node.h"
@@ -23,11 +24,12 @@ Spec& add_plateau_params(Spec& s);
 
 class Plateau {
  public:
-  // Does nothing where the schedule is another one.
-  void open(const PlateauParams& p, bool is_used, double lr);
+  // Does nothing where the schedule is another one. `lr`: the optimizer's own rate; `others`: those
+  // of its groups and layers.
+  void open(const PlateauParams& p, bool is_used, double lr, const std::vector<double>& others);
   void observe(const Observation& o);
-  // What the learning rate is multiplied by, as of the last epoch whose metric is known.
-  double factor() const;
+  // By each of these, what has become of it as of the last epoch whose metric is known.
+  std::map<double, double> rates() const;
   Json save() const;
   void load(const Json& state);
 
@@ -36,7 +38,7 @@ class Plateau {
   bool is_used_ = false, less_ = true;  // is better
   double lr_ = 0;
   mutable std::mutex mutex_;  // what follows; observe() is called from any thread
-  double factor_ = 1;
+  std::map<double, double> rates_;
   std::optional<double> best_;
   std::int64_t bad_ = 0, cooling_ = 0;
 };

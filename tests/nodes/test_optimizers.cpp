@@ -219,6 +219,18 @@ TEST_CASE("a recorded step is repeated only at the rates of its own epoch, the g
   CHECK(key(t, 1) != key(t, 2));
   CHECK(key(t, 2) == key(t, 2));
   CHECK(key(constant, 1) == key(constant, 2));
+  for (const bool epoch_level : {false, true}) {
+    Trainer plateau("adam", {{"lr", 0.02},
+                             {"lr_schedule", "reduce_on_plateau"},
+                             {"epoch_level", epoch_level},
+                             {"metric", "dice.mean"},
+                             {"patience", 0},
+                             {"min_lr", 0.02},
+                             {"groups", {{{"match", "^a"}, {"lr", 0.1}}}}});
+    const auto first = key(plateau, 1);
+    for (int i = 0; i < 2; ++i) plateau.driver->node().observe({"dice.mean", 0.5, 0, 0, true});
+    CHECK(key(plateau, 1) != first);
+  }
 }
 
 TEST_CASE("without total_steps a schedule ends with the run's epochs") {
@@ -251,6 +263,39 @@ TEST_CASE("on a plateau the learning rate falls as torch's does, also after a re
       CHECK(metric(t->driver->flush(), "lr") ==
             doctest::Approx(c["rates"][k].get<double>()).epsilon(1e-9));
     }
+  }
+}
+
+TEST_CASE("on a plateau no group's rate falls below min_lr, over a resume too") {
+  const Json params = {
+      {"lr", 0.1},
+      {"lr_schedule", "reduce_on_plateau"},
+      {"metric", "dice.mean"},
+      {"patience", 0},
+      {"min_lr", 0.03},
+      {"groups", {{{"match", "^a"}, {"lr", 0.04}}, {{"match", "^b"}, {"lr", 0.02}}}}};
+  // How far a step with gradients of 1 goes.
+  const auto moved = [](Trainer& t) {
+    const at::Tensor a = t.net->w[0].detach().clone(), b = t.net->w[1].detach().clone();
+    t.fire(t.net->w[0].sum() + t.net->w[1].sum());
+    return std::pair((a - t.net->w[0].detach()).mean().item<double>(),
+                     (b - t.net->w[1].detach()).mean().item<double>());
+  };
+  Json other = params;
+  other["groups"][1]["lr"] = 0.025;  // no rate of the checkpoint's
+  Trainer t("sgd", params), resumed("sgd", params), changed("sgd", other);
+  for (const double value : {0.5, 0.4, 0.3})  // no better: the rates fall twice
+    t.driver->node().observe({"dice.mean", value, 0, 0, true});
+  State state;
+  t.driver->node().save(state);
+  state.values = Json::parse(state.values.dump());
+  resumed.driver->node().load(state);
+  changed.driver->node().load(state);
+  for (Trainer* of : {&t, &resumed, &changed}) {
+    const auto [a, b] = moved(*of);
+    CHECK(a == doctest::Approx(0.03).epsilon(1e-4));
+    CHECK(b == doctest::Approx(of == &changed ? 0.025 : 0.02).epsilon(1e-4));  // is below min_lr
+    CHECK(metric(of->driver->flush(), "lr") == doctest::Approx(0.03));
   }
 }
 
