@@ -25,6 +25,7 @@ inline const Spec& parameter_group_spec() {
                             .at_least(0)
                             .param("from_epoch", &P::from_epoch, "Frozen before it.")
                             .at_least(0)
+                            .begins_at("these parameters stay frozen")
                             .param("frozen", &P::frozen, "Never trained.")
                             .exclusive("lr", "lr_scale")
                             .exclusive("frozen", "from_epoch");

@@ -275,6 +275,13 @@ Spec& Spec::add_param(std::string_view key, std::string type, std::string_view t
   return *this;
 }
 
+ParamUse& Spec::use() {
+  ParamSpec& p = params.back();
+  const auto use = p.use ? std::make_shared<ParamUse>(*p.use) : std::make_shared<ParamUse>();
+  p.use = use;
+  return *use;
+}
+
 std::vector<std::string> Spec::params_with_networks() const {
   std::vector<std::string> all = network_params;
   if (!follows_param.empty()) all.push_back(follows_param);
@@ -336,6 +343,15 @@ void each_member(ParamRule& r, const Fn& fn) {
   fn("a", r.a);
   fn("b", r.b);
   fn("shift", r.shift);
+}
+
+template <class Fn>
+void each_member(ParamUse& u, const Fn& fn) {
+  fn("reader", u.reader);
+  fn("read_at", u.read_at);
+  fn("needed", u.needed);
+  fn("needs", u.needs);
+  fn("never_begun", u.never_begun);
 }
 
 // All but the parameters and what holds between them.
@@ -433,6 +449,10 @@ Json Spec::to_json() const {
     if (p.below) q["below"] = *p.below;
     if (p.odd) q["odd"] = true;
     if (p.rising) q["rising"] = true;
+    if (p.use) {
+      ParamUse use = *p.use;
+      q["use"] = catalogue_json(use);
+    }
     if (p.shortest) q["shortest"] = *p.shortest;
     if (p.longest) q["longest"] = *p.longest;
     if (p.members)
@@ -467,6 +487,11 @@ Spec Spec::from_json(const Json& j) {
     get("below", p.below);
     p.odd = q.contains("odd");
     p.rising = q.contains("rising");
+    if (q.contains("use")) {
+      const auto use = std::make_shared<ParamUse>();
+      read_catalogue(q["use"], *use);
+      p.use = use;
+    }
     get("shortest", p.shortest);
     get("longest", p.longest);
     if (q.contains("members")) {

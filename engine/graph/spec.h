@@ -137,6 +137,15 @@ struct Refusal {
 
 class Spec;
 
+// What a node's parameter is for, as others stand (plan/idle_params.cpp).
+struct ParamUse {
+  std::string reader;                // it is read where this other one ("": always)
+  std::vector<std::string> read_at;  // has one of these values
+  bool needed = false;               // where it is read, it must be set
+  std::vector<std::string> needs;    // where it is set, one of these must be, and be read
+  std::string never_begun;  // of an epoch to begin at: what it means if the run ends before
+};
+
 struct ParamSpec {
   std::string name, type, doc;
   Json fallback;  // the default; meaningless where required
@@ -148,6 +157,7 @@ struct ParamSpec {
   bool odd = false;                               // whole numbers alone
   bool rising = false;                            // of a list no number is below the one before
   std::optional<std::int64_t> shortest, longest;  // elements of a list; a single value is one
+  std::shared_ptr<const ParamUse> use;            // null: always read, and needs no other
   // Of an object {"name": {"type": ..., parameters}}: the types, such as a network's layers have.
   std::shared_ptr<const std::vector<Spec>> members;
   std::function<void(void* params, const Json& value)> set;
@@ -294,6 +304,28 @@ class Spec {
   }
   Spec& at_most(std::string other) {
     return rule_between(ParamRule::Kind::at_most, params.back().name, std::move(other));
+  }
+  // It changes nothing where the parameter `other` has none of these values.
+  Spec& read_when(std::string other, std::vector<std::string> values) {
+    ParamUse& u = use();
+    u.reader = std::move(other);
+    u.read_at = std::move(values);
+    return *this;
+  }
+  // The same, and where it is read, it must be set.
+  Spec& needed_when(std::string other, std::vector<std::string> values) {
+    use().needed = true;
+    return read_when(std::move(other), std::move(values));
+  }
+  // Where it is set (neither null, "", false, 0 nor empty), one of these must be, and be read.
+  Spec& needs(std::vector<std::string> others) {
+    use().needs = std::move(others);
+    return *this;
+  }
+  // An epoch, from 0; `otherwise`: what is so where the run ends before it.
+  Spec& begins_at(std::string otherwise) {
+    use().never_begun = std::move(otherwise);
+    return *this;
   }
   Spec& length(std::int64_t least, std::optional<std::int64_t> most = {}) {
     params.back().shortest = least;
@@ -515,6 +547,7 @@ class Spec {
   Spec& add_param(std::string_view key, std::string type, std::string_view text, Json fallback,
                   std::function<void(void* params, const Json& value)> set,
                   std::function<Json(const void* params)> read);
+  ParamUse& use();  // of the parameter declared last
   Spec& rule(FieldRule::Act act, std::string fields, std::string param) {
     rules.push_back({act, std::move(fields), std::move(param)});
     return *this;

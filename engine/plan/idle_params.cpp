@@ -1,8 +1,6 @@
-// Parameters of nodes that train which change nothing as the others stand, those that need another,
-// and epochs that a run does not have.
+// Parameters of nodes that change nothing as the others stand, those that need another, and epochs
+// to begin at that a run does not have: by what the parameters' declarations say (graph/spec.h).
 #include <algorithm>
-#include <map>
-#include <string_view>
 
 #include "engine/graph/parameter_groups.h"
 #include "engine/plan/plan_pass.h"
@@ -10,52 +8,15 @@
 namespace sluice {
 namespace {
 
-// Which values of an optimizer's lr_schedule read a parameter.
-using Schedules = std::vector<std::string>;
-const std::map<std::string, Schedules, std::less<>>& readers() {
-  static const Schedules ends{"linear",    "polynomial",    "cosine",
-                              "one_cycle", "warmup_cosine", "linear_warmup_cosine_annealing"},
-      bottoms{"cosine", "cosine_annealing_warm_restarts", "warmup_cosine",
-              "linear_warmup_cosine_annealing", "cyclic"},
-      cycles{"one_cycle", "cyclic"}, one_cycle{"one_cycle"}, cyclic{"cyclic"}, linear{"linear"},
-      restarts{"cosine_annealing_warm_restarts"}, plateau{"reduce_on_plateau"};
-  static const std::map<std::string, Schedules, std::less<>> all{
-      {"total_steps", ends},
-      {"eta_min", bottoms},
-      {"cycles", {"warmup_cosine"}},
-      {"step_size", {"step"}},
-      {"milestones", {"multi_step"}},
-      {"gamma", {"step", "multi_step", "exponential", "cyclic"}},
-      {"power", {"polynomial"}},
-      {"start_factor", linear},
-      {"end_factor", linear},
-      {"T_0", restarts},
-      {"T_mult", restarts},
-      {"pct_start", one_cycle},
-      {"div_factor", one_cycle},
-      {"final_div_factor", one_cycle},
-      {"anneal_strategy", one_cycle},
-      {"cycle_momentum", cycles},
-      {"base_momentum", cycles},
-      {"max_momentum", cycles},
-      {"step_size_up", cyclic},
-      {"step_size_down", cyclic},
-      {"cyclic_mode", cyclic},
-      {"metric", plateau},
-      {"mode", plateau},
-      {"factor", plateau},
-      {"patience", plateau},
-      {"threshold", plateau},
-      {"threshold_mode", plateau},
-      {"cooldown", plateau},
-      {"min_lr", plateau}};
-  return all;
-}
-
-std::string listed(const Schedules& all) {
+std::string listed(const std::vector<std::string>& all) {
   std::string text;
   for (const std::string& s : all) text += (text.empty() ? "\"" : ", \"") + s + "\"";
   return text;
+}
+
+bool is_set(const Json& value) {
+  return !(value.is_null() || value == "" || value == false || value == 0 ||
+           (value.is_array() && value.empty()));
 }
 
 class IdleParams : PlanPass {
@@ -72,56 +33,74 @@ class IdleParams : PlanPass {
 
  private:
   void check(const GraphNode& n) {
-    if (n.spec->find_param("lr_schedule")) {
-      schedule(n);
-      nesterov(n);
-    }
-    if (!plan_.turns) return;
-    if (const ParamSpec* groups = n.spec->find_param("groups"); groups && holds_groups(*groups))
-      for (std::size_t g = 0; g < n.params["groups"].size(); ++g) {
-        const Json from = n.params["groups"][g].value("from_epoch", Json());
-        begins(n, from, n.place.child("groups").child(g).child("from_epoch"),
-               "groups." + std::to_string(g) + ".from_epoch", "these parameters stay frozen");
+    for (const ParamSpec& p : n.spec->params) {
+      if (p.use) {
+        if (is_read(n, p))
+          need(n, p);
+        else
+          idle(n, p);
+        begins(n, p, n.params.at(p.name), n.place.child(p.name), p.name);
       }
-    if (!n.spec->follows_param.empty() && n.spec->find_param("from_epoch"))
-      begins(n, n.params["from_epoch"], n.place.child("from_epoch"), "from_epoch",
-             "its network ends as the trained one's last weights");
-  }
-
-  void schedule(const GraphNode& n) {
-    const std::string chosen = n.params["lr_schedule"];
-    for (const auto& [name, schedules] : readers()) {
-      if (!n.is_given(name) || std::ranges::find(schedules, chosen) != schedules.end()) continue;
-      if (const ParamSpec* p = n.spec->find_param(name); !p || n.params[name] == p->fallback)
-        continue;
-      diagnostics_.warning(
-          "SL0318", "\"" + name + "\" has no effect here: \"lr_schedule\" is \"" + chosen + "\"",
-          n.place.child(name).key(), "nodes." + n.path + "." + name,
-          "it is of " + listed(schedules));
+      if (holds_groups(p)) groups(n, p);
     }
-    if (chosen == "multi_step" && n.params["milestones"].empty())
-      diagnostics_.error("SL0224", "\"lr_schedule\" multi_step needs \"milestones\"",
-                         n.place.child("lr_schedule"), "nodes." + n.path + ".lr_schedule");
   }
 
-  // As torch.optim.SGD. A cycle moves the momentum whatever it is.
-  void nesterov(const GraphNode& n) {
-    const Json& p = n.params;
-    const std::string chosen = p["lr_schedule"];
-    const bool cycles =
-        p["cycle_momentum"] == true && (chosen == "one_cycle" || chosen == "cyclic");
-    if (p.value("nesterov", false) && p["momentum"] == 0 && !cycles)
-      diagnostics_.error("SL0224", "\"nesterov\" needs a \"momentum\" above 0",
-                         n.place.child("nesterov"), "nodes." + n.path + ".nesterov");
+  static bool is_read(const GraphNode& n, const ParamSpec& p) {
+    if (!p.use || p.use->reader.empty()) return true;
+    const std::string value = n.params.at(p.use->reader);
+    return std::ranges::find(p.use->read_at, value) != p.use->read_at.end();
   }
 
-  void begins(const GraphNode& n, const Json& from, const Place& place, const std::string& key,
-              const std::string& so) {
-    if (!from.is_number_integer() || from.get<std::int64_t>() < graph_.run.epochs) return;
+  void idle(const GraphNode& n, const ParamSpec& p) {
+    if (!n.is_given(p.name) || n.params.at(p.name) == p.fallback) return;
+    const std::string& reader = p.use->reader;
     diagnostics_.warning("SL0318",
-                         "\"from_epoch\" is " + from.dump() + ", counted from 0, and the run has " +
-                             std::to_string(graph_.run.epochs) + " (run.epochs): " + so,
-                         place.key(), "nodes." + n.path + "." + key);
+                         "\"" + p.name + "\" has no effect here: \"" + reader + "\" is " +
+                             n.params.at(reader).dump(),
+                         n.place.child(p.name).key(), "nodes." + n.path + "." + p.name,
+                         "it is of " + listed(p.use->read_at));
+  }
+
+  void need(const GraphNode& n, const ParamSpec& p) {
+    const ParamUse& use = *p.use;
+    const bool set = is_set(n.params.at(p.name));
+    if (use.needed && !set)
+      missing(n, use.reader, " " + n.params.at(use.reader).get<std::string>(), p);
+    const auto helps = [&](const std::string& other) {
+      return is_set(n.params.at(other)) && is_read(n, *n.spec->find_param(other));
+    };
+    if (set && !use.needs.empty() && std::ranges::none_of(use.needs, helps))
+      missing(n, p.name, "", *n.spec->find_param(use.needs.front()));
+  }
+
+  // `name` with this value of it needs the parameter `other`.
+  void missing(const GraphNode& n, const std::string& name, const std::string& value,
+               const ParamSpec& other) {
+    const bool is_number = n.params.at(other.name).is_number();
+    diagnostics_.error("SL0224",
+                       "\"" + name + "\"" + value + " needs " + (is_number ? "a " : "") + "\"" +
+                           other.name + "\"" + (is_number ? " above 0" : ""),
+                       n.place.child(name), "nodes." + n.path + "." + name);
+  }
+
+  void groups(const GraphNode& n, const ParamSpec& p) {
+    const Json& all = n.params.at(p.name);
+    for (std::size_t g = 0; g < all.size(); ++g)
+      for (const ParamSpec& q : parameter_group_spec().params)
+        begins(n, q, all[g].value(q.name, Json()), n.place.child(p.name).child(g).child(q.name),
+               p.name + "." + std::to_string(g) + "." + q.name);
+  }
+
+  void begins(const GraphNode& n, const ParamSpec& p, const Json& from, const Place& place,
+              const std::string& key) {
+    if (!plan_.turns || !p.use || p.use->never_begun.empty() || !from.is_number_integer() ||
+        from.get<std::int64_t>() < graph_.run.epochs)
+      return;
+    diagnostics_.warning(
+        "SL0318",
+        "\"" + p.name + "\" is " + from.dump() + ", counted from 0, and the run has " +
+            std::to_string(graph_.run.epochs) + " (run.epochs): " + p.use->never_begun,
+        place.key(), "nodes." + n.path + "." + key);
   }
 };
 

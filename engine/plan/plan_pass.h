@@ -9,7 +9,7 @@
 //   plan_runs.cpp    transforms that are done together
 //   plan_credits.cpp segments, credits, cuts, the device's budget
 //   plan_metrics.cpp metrics that run.stop or a node waits for
-//   idle_params.cpp  parameters of nodes that train which change nothing
+//   idle_params.cpp  parameters that change nothing as the others stand
 #pragma once
 
 #include <set>

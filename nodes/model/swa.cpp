@@ -25,6 +25,7 @@ class Swa final : public Node {
                "the trained one's.")
         .required()
         .at_least(0)
+        .begins_at("its network ends as the trained one's last weights")
         .param("swa_freq", &Params::swa_freq, "Only every so many epochs count.")
         .at_least(1)
         .reports({"averaged"});

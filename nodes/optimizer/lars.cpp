@@ -23,7 +23,8 @@ struct Lars final : Optimizer {
         .above(0)
         .param("eps", &Params::eps, "Added to the denominator.")
         .at_least(0)
-        .param("nesterov", &Params::nesterov, "Steps along g + momentum b.");
+        .param("nesterov", &Params::nesterov, "Steps along g + momentum b.")
+        .needs({"momentum", "cycle_momentum"});
   }
 
  private:

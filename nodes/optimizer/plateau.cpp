@@ -10,28 +10,38 @@ namespace sluice {
 
 Spec& add_plateau_params(Spec& s) {
   using P = PlateauParams;
+  const std::string by = "lr_schedule";
+  const std::vector<std::string> here{"reduce_on_plateau"};
   return s
       .param("metric", &P::metric,
              "reduce_on_plateau: \"node.metric\" of a validation sink or an optimizer.")
+      .read_when(by, here)
       .param(
           "mode", &P::mode,
           "reduce_on_plateau: whether less of it is better, or more. null: as of run.stop, less of "
           "losses, errors and distances, else more.")
       .choices({"min", "max"})
+      .read_when(by, here)
       .param("factor", &P::factor, "reduce_on_plateau: what the rate is multiplied by.")
       .above(0)
       .below(1)
+      .read_when(by, here)
       .param("patience", &P::patience, "reduce_on_plateau: so many values may be no better.")
       .at_least(0)
+      .read_when(by, here)
       .param("threshold", &P::threshold, "reduce_on_plateau: better by less does not count.")
       .at_least(0)
+      .read_when(by, here)
       .param("threshold_mode", &P::threshold_mode, "Of the best value, or in the metric's unit.")
       .choices({"rel", "abs"})
+      .read_when(by, here)
       .param("cooldown", &P::cooldown, "reduce_on_plateau: so many values after it do not count.")
       .at_least(0)
+      .read_when(by, here)
       .param("min_lr", &P::min_lr,
              "reduce_on_plateau: the rate falls no lower, nor does that of one of groups.")
-      .at_least(0);
+      .at_least(0)
+      .read_when(by, here);
 }
 
 void Plateau::open(const PlateauParams& p, bool is_used, double lr,

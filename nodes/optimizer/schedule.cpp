@@ -37,8 +37,12 @@ constexpr NamedSchedule schedules[] = {
 
 Spec& add_schedule_params(Spec& s) {
   using P = ScheduleParams;
-  std::vector<std::string> names;
-  for (const NamedSchedule& n : schedules) names.emplace_back(n.name);
+  std::vector<std::string> names, with_an_end;
+  for (const NamedSchedule& n : schedules) {
+    names.emplace_back(n.name);
+    if (n.ends) with_an_end.emplace_back(n.name);
+  }
+  const std::string by = "lr_schedule";
   return s
       .param("lr_schedule", &P::lr_schedule,
              "With t the time after the warm-up and T what is left of total_steps then, lr times: "
@@ -56,6 +60,7 @@ Spec& add_schedule_params(Spec& s) {
       .param("total_steps", &P::total_steps,
              "Time at which the schedule ends, its warm-up included; null: run.epochs.")
       .at_least(1)
+      .read_when(by, with_an_end)
       .param("warmup_steps", &P::warmup_steps, "Time until lr is reached, in a straight line.")
       .at_least(0)
       .param("warmup_multiplier", &P::warmup_multiplier, "The share of lr that it begins with.")
@@ -63,51 +68,72 @@ Spec& add_schedule_params(Spec& s) {
       .param("eta_min", &P::eta_min,
              "The cosines' and cyclic's lower end (MONAI's end_lr, torch's base_lr).")
       .at_least(0)
+      .read_when(by, {"cosine", "cosine_annealing_warm_restarts", "warmup_cosine",
+                      "linear_warmup_cosine_annealing", "cyclic"})
       .param("cycles", &P::cycles, "warmup_cosine: waves of the cosine.")
       .at_least(0)
+      .read_when(by, {"warmup_cosine"})
       .param("step_size", &P::step_size, "step: time between two steps.")
       .at_least(1)
+      .read_when(by, {"step"})
       .param("milestones", &P::milestones, "multi_step: when, ascending.")
       .length(0, LrSchedule::most_milestones)
       .at_least(0)
+      .needed_when(by, {"multi_step"})
       .param("gamma", &P::gamma,
              "step, multi_step, exponential: the factor; cyclic's exp_range: of its waves. null: "
              "0.1; cyclic: 1.")
       .at_least(0)
+      .read_when(by, {"step", "multi_step", "exponential", "cyclic"})
       .param("power", &P::power, "polynomial: the exponent.")
       .at_least(0)
+      .read_when(by, {"polynomial"})
       .param("start_factor", &P::start_factor, "linear: the first factor.")
       .at_least(0)
+      .read_when(by, {"linear"})
       .param("end_factor", &P::end_factor, "linear: the last.")
       .at_least(0)
+      .read_when(by, {"linear"})
       .param("T_0", &P::T_0, "Restarts: time until the first.")
       .at_least(1)
+      .read_when(by, {"cosine_annealing_warm_restarts"})
       .param("T_mult", &P::T_mult, "Restarts: each takes so many times as long as the one before.")
       .at_least(1)
+      .read_when(by, {"cosine_annealing_warm_restarts"})
       .param("pct_start", &P::pct_start, "one_cycle: the share of the climb.")
       .range(0, 1)
+      .read_when(by, {"one_cycle"})
       .param("div_factor", &P::div_factor, "one_cycle: it begins at lr / div_factor.")
       .above(0)
+      .read_when(by, {"one_cycle"})
       .param("final_div_factor", &P::final_div_factor,
              "one_cycle: it ends at this fraction of its beginning.")
       .above(0)
+      .read_when(by, {"one_cycle"})
       .param("anneal_strategy", &P::anneal_strategy, "one_cycle: cosines or straight lines.")
       .choices({"cos", "linear"})
+      .read_when(by, {"one_cycle"})
       .param("cycle_momentum", &P::cycle_momentum,
              "one_cycle, cyclic: momentum (or beta 1) falls while the rate climbs, whatever the "
              "optimizer's own is.")
+      .read_when(by, {"one_cycle", "cyclic"})
       .param("base_momentum", &P::base_momentum, "... to this; null: 0.85, cyclic: 0.8.")
       .range(0, 1)
+      .read_when(by, {"one_cycle", "cyclic"})
       .param("max_momentum", &P::max_momentum, "... from this; null: 0.95, cyclic: 0.9.")
       .range(0, 1)
+      .read_when(by, {"one_cycle", "cyclic"})
       .param("step_size_up", &P::step_size_up, "cyclic: time of a climb.")
       .at_least(1)
+      .read_when(by, {"cyclic"})
       .param("step_size_down", &P::step_size_down, "cyclic: time of a fall; null: the same.")
       .at_least(1)
+      .read_when(by, {"cyclic"})
       .param("cyclic_mode", &P::cyclic_mode,
              "cyclic: triangular; triangular2: each wave half as high as the one before; "
              "exp_range: gamma^t times as high.")
-      .choices({"triangular", "triangular2", "exp_range"});
+      .choices({"triangular", "triangular2", "exp_range"})
+      .read_when(by, {"cyclic"});
 }
 
 LrSchedule schedule_of(const ScheduleParams& p, std::uint32_t epochs) {

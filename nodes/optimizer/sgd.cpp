@@ -18,7 +18,8 @@ struct Sgd final : Optimizer {
         .range(0, 1)
         .param("dampening", &Params::dampening, "b gets 1 - dampening of g after the first step.")
         .range(0, 1)
-        .param("nesterov", &Params::nesterov, "Steps along g + momentum b.");
+        .param("nesterov", &Params::nesterov, "Steps along g + momentum b.")
+        .needs({"momentum", "cycle_momentum"});
   }
 
  private:

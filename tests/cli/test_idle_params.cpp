@@ -75,6 +75,23 @@ TEST_CASE("a schedule without its milestones and nesterov without a momentum are
         "SL0224 nodes.step.nesterov: \"nesterov\" needs a \"momentum\" above 0\n");
   CHECK(said_of_step({{"nesterov", true}, {"momentum", 0.9}}) == "");
   CHECK(said_of_step({{"nesterov", true}, {"lr_schedule", "one_cycle"}}) == "");
+  CHECK(contains(
+      said_of_step({{"nesterov", true}, {"lr_schedule", "one_cycle"}, {"cycle_momentum", false}}),
+      "needs a \"momentum\""));
+}
+
+TEST_CASE("what says that a parameter is read or needed is of its own type") {
+  for (const auto& spec : types::real().all())
+    for (const sluice::ParamSpec& p : spec->params) {
+      CAPTURE(spec->name + "." + p.name);
+      if (!p.use) continue;
+      if (!p.use->reader.empty()) {
+        const sluice::ParamSpec* reader = spec->find_param(p.use->reader);
+        REQUIRE(reader);
+        for (const std::string& value : p.use->read_at) CHECK(!reader->reject(value));
+      }
+      for (const std::string& other : p.use->needs) CHECK(spec->find_param(other));
+    }
 }
 
 TEST_CASE("an epoch to begin with that the run does not have is a warning") {

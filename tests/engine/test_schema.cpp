@@ -211,6 +211,9 @@ TEST_CASE("A type in a catalogue's JSON has each trait that it was declared with
                                         .gate("count")
                                         .chooses()
                                         .param("net", &P::net, "A network.")
+                                        .needed_when("word", {"one", "two"})
+                                        .needs({"text", "count"})
+                                        .begins_at("it never begins")
                                         .reads("net")
                                         .follows("text")
                                         .watches("word")
@@ -244,6 +247,13 @@ TEST_CASE("A type in a catalogue's JSON has each trait that it was declared with
   CHECK(spec.chooses_items);
   CHECK(spec.access == Access::read);
   CHECK(spec.network_params == std::vector<std::string>{"net"});
+  REQUIRE(spec.params.at(0).use);
+  const ParamUse& use = *spec.params[0].use;
+  CHECK(use.reader == "word");
+  CHECK(use.read_at == std::vector<std::string>{"one", "two"});
+  CHECK(use.needed);
+  CHECK(use.needs == std::vector<std::string>{"text", "count"});
+  CHECK(use.never_begun == "it never begins");
   CHECK(spec.follows_param == "text");
   CHECK(spec.metric_param == "word");
   CHECK(spec.file_params == std::vector<std::string>{"text"});
