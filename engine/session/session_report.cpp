@@ -199,12 +199,12 @@ static Json stages_json(const Resources& resources) {
   return all;
 }
 
-// Of one forward pass, by network.
+// Of one forward pass, the multiply-adds of one of its samples; by network.
 static Json arithmetic_json(const Resources& resources) {
   Json all = Json::object();
   for (const auto& [name, network] : resources.networks())
     if (const Work work = network->last_work(); work.multiply_adds > 0)
-      all[name] = {{"multiply_adds", work.multiply_adds},
+      all[name] = {{"sample_multiply_adds", work.multiply_adds},
                    {"tensor_core_eligible", work.on_tensor_cores / work.multiply_adds},
                    {"step_bytes", work.step_bytes},
                    {"step_bytes_all_kept", work.step_bytes_kept},

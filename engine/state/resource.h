@@ -15,8 +15,8 @@
 
 namespace sluice {
 
-// A forward pass's arithmetic, and the part that tensor cores can do: convolutions and matrix
-// products in 16 bits whose channels are multiples of 8 (NVIDIA's rule for mixed precision).
+// A sample's arithmetic in a forward pass, and the part that tensor cores can do: convolutions and
+// matrix products in 16 bits whose channels are multiples of 8 (NVIDIA's rule for mixed precision).
 struct Work {
   double multiply_adds = 0, on_tensor_cores = 0;
   // Bytes of values, gradients and what is saved: of a training step, of one that makes nothing

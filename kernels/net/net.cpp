@@ -225,9 +225,12 @@ std::vector<Step::Size> Net::worked_out_sizes(const std::vector<Step::Size>& of_
 std::vector<Step::Product> Net::products() const {
   std::vector<Step::Product> all;
   if (sizes_.empty()) return all;
+  const auto samples = static_cast<double>(sizes_[0][0]);
   for (const auto& s : steps)
-    if (const Step::Product p = s->product(sizes_[s->inputs[0]]); p.multiply_adds > 0)
+    if (Step::Product p = s->product(sizes_[s->inputs[0]]); p.multiply_adds > 0) {
+      p.multiply_adds /= samples;
       all.push_back(p);
+    }
   return all;
 }
 

@@ -88,7 +88,7 @@ class Net {
   const std::vector<Step::Size>& sizes(const std::vector<Step::Size>& of_inputs) const;
   // By step; of passes on the host.
   std::vector<StepCost> costs() const { return costs_->each(); }
-  // The products of the last forward pass.
+  // The products of the last forward pass, of one of its samples.
   std::vector<Step::Product> products() const;
   // What the last passes with and without a backward one take of memory, without weights.
   struct Memory {

@@ -216,6 +216,7 @@ bool Pass::is_mostly_weights() const {
   if (weights < many) return false;
   double multiply_adds = 0;
   for (const Step::Product& p : net_.products()) multiply_adds += p.multiply_adds;
+  multiply_adds *= static_cast<double>(input_sizes_[0][0]);
   return multiply_adds < few * static_cast<double>(weights);
 }
 

@@ -28,6 +28,7 @@ TEST_CASE("a network's picture has its steps, their sizes and what they cost") {
   const auto sized = t.dot("g.json --net net --size 32,16,16");
   CHECK(contains(sized.out, "2 x 16 x 8 x 8, 56 weights, 55.3 k multiply-adds"));
   CHECK(t.dot("--net net --size 32,16,16 g.json").out == sized.out);
+  CHECK(contains(t.dot("g.json --net net --size 8192,8192,8192").out, "3.71 T multiply-adds"));
 }
 
 TEST_CASE("a run's network is drawn as a picture") {

@@ -2,7 +2,7 @@
 // tools/bench/unbalanced.cpp, never here: these tests do not look at a clock.
 #include <doctest/doctest.h>
 
-#include "tests/cli/shell.h"
+#include "tests/cli/tiny_training.h"
 
 using nlohmann::json;
 using shell::Folder;
@@ -178,4 +178,22 @@ TEST_CASE("profile begins with what limits, and leaves idle nodes to one line") 
     CHECK(all.find("\n" + std::string(node) + " ") != std::string::npos);
   CHECK(all.find("–") != std::string::npos);
   CHECK(all.find("(--all shows each)") == std::string::npos);
+}
+
+TEST_CASE("profile counts a network's multiply-adds of one sample, whatever a batch holds") {
+  const TinyTraining t;
+  const auto counted = [&](const std::string& size) {
+    const auto r = shell::run(t.in_folder +
+                              "$SLUICE profile g.json --quiet --json --set run.epochs=1 --set "
+                              "'~nodes.val' --set '~nodes.infer' --set '~nodes.dice' --set "
+                              "nodes.batch.size=" +
+                              size);
+    REQUIRE_MESSAGE(r.code == 0, r.err);
+    return json::parse(r.out).at("arithmetic").at("net").at("sample_multiply_adds").get<double>();
+  };
+  CHECK(counted("1") > 1e5);
+  CHECK(counted("3") == counted("1"));
+  const auto text = shell::run(t.in_folder + "$SLUICE profile g.json --quiet");
+  INFO(text.out);
+  CHECK(text.out.find(" k multiply-adds forward for a sample, ") != std::string::npos);
 }

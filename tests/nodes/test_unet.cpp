@@ -169,8 +169,9 @@ TEST_CASE("a network's arithmetic is counted, and what tensor cores can do of it
   net->initialise(1);
   CHECK(net->last_work().multiply_adds == 0);
   net->forward(sines({2, 1, 16, 16}, 1));
-  // 3 x 3 kernels: 1 -> 8 to 8^2 voxels, 8 -> 16 on them, and 24 -> 2 from them up to 16^2.
-  const double first = 2 * 9 * 1 * 8 * 64, second = 2 * 9 * 8 * 16 * 64, up = 2 * 9 * 24 * 2 * 64;
+  // Of one sample, 3 x 3 kernels: 1 -> 8 to 8^2 voxels, 8 -> 16 on them, and 24 -> 2 from them up
+  // to 16^2.
+  const double first = 9 * 1 * 8 * 64, second = 9 * 8 * 16 * 64, up = 9 * 24 * 2 * 64;
   CHECK(net->last_work().multiply_adds == first + second + up);
   CHECK(net->last_work().on_tensor_cores == second);
 }

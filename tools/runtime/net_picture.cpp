@@ -10,6 +10,7 @@
 
 #include "engine/judge/dot_text.h"
 #include "kernels/lists/data_list.h"
+#include "tools/runtime/amount.h"
 #include "tools/runtime/network.h"
 #include "tools/runtime/write_text.h"
 
@@ -27,12 +28,6 @@ const char* fill_of(const Step& step) {
 
 std::string size_text(const Step::Size& size) {  // without the samples
   return fmt::format("{}", fmt::join(std::span(size).subspan(1), " x "));
-}
-
-// 0.087 G, 12.4 M
-std::string amount(double n) {
-  if (n >= 1e8) return fmt::format("{:.3g} G", n / 1e9);
-  return n >= 1e5 ? fmt::format("{:.3g} M", n / 1e6) : fmt::format("{:.3g} k", n / 1e3);
 }
 
 class NetPicture {

@@ -10,6 +10,7 @@
 #include "engine/base/shell_word.h"
 #include "engine/session/what_if.h"
 #include "kernels/net/memory_plan.h"
+#include "tools/runtime/amount.h"
 #include "tools/runtime/run/supervise.h"
 
 namespace sluice {
@@ -236,8 +237,8 @@ void print_table(const Plan& plan, const Figures& figures, const Json& profile, 
                percent(profile["shares"]["au"].get<double>()));
   const Json arithmetic = profile.value("arithmetic", Json::object());
   for (const auto& [name, a] : arithmetic.items())
-    fmt::print("\n{}: {:.1f} G multiply-adds a forward pass, {} of them eligible for tensor cores",
-               name, a["multiply_adds"].get<double>() * 1e-9,
+    fmt::print("\n{}: {} multiply-adds forward for a sample, {} of them eligible for tensor cores",
+               name, amount(a["sample_multiply_adds"].get<double>()),
                percent(a["tensor_core_eligible"].get<double>()));
   for (const auto& [name, a] : arithmetic.items()) print_memory(name, a);
   const Json stages = profile.value("stages", Json::object());
