@@ -588,9 +588,5 @@ int Scheduler::credits_out(int node) const {
   const auto& pool = stations_[static_cast<std::size_t>(node)]->pool;
   return pool ? pool->out() : 0;
 }
-int Scheduler::most_credits_out(int node) const {
-  const auto& pool = stations_[static_cast<std::size_t>(node)]->pool;
-  return pool ? pool->most_out() : 0;
-}
 
 }  // namespace sluice
