@@ -18,4 +18,11 @@ inline bool is_nifti_name(const std::filesystem::path& file) {
   return has_ending(file, ".nii") || has_ending(file, ".nii.gz");
 }
 
+// What keeps no voxel size.
+inline bool is_picture_name(const std::filesystem::path& file) {
+  for (const char* ending : {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff"})
+    if (has_ending(file, ending)) return true;
+  return false;
+}
+
 }  // namespace sluice

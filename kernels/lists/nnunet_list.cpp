@@ -67,10 +67,6 @@ void must_be_all(const NnunetFolder& folder, std::size_t cases) {
                     " cases: add what is missing, or correct numTraining");
 }
 
-bool is_picture_name(const fs::path& file) {
-  return has_ending(file, ".png") || has_ending(file, ".bmp") || has_ending(file, ".tif");
-}
-
 // Of its first case: there is a CASE_0000 and no CASE_0001, or one path is listed.
 bool has_colours_together(const NnunetFolder& folder) {
   const std::size_t channels = folder.channels.size();

@@ -1,9 +1,9 @@
 #include "tools/runtime/nnunet/recipe.h"
 
 #include <iostream>
-#include <set>
 
 #include "engine/base/error.h"
+#include "engine/base/file_ending.h"
 #include "engine/base/letter_case.h"
 #include "engine/base/message.h"
 #include "engine/base/shell_word.h"
@@ -49,12 +49,6 @@ Json dataset_json(const Dataset& d) {
   return json;
 }
 
-// What keeps no voxel size, however nnU-Net reads it.
-bool is_picture(const std::string& ending) {
-  static const std::set<std::string> all{".png", ".bmp", ".jpg", ".jpeg", ".tif", ".tiff"};
-  return all.contains(lower_case(ending));
-}
-
 // The folds that graphs are written for: those of splits_final.json, else as many as were asked
 // for; 0 where there is one case, which makes none.
 std::int64_t folds_of(const Dataset& d, std::int64_t asked) {
@@ -72,7 +66,7 @@ void must_be_trainable(const Dataset& d) {
     throw DataError(where + ": files end with " + d.ending +
                     ", in which training finds no voxel size (CASE.json beside them counts for "
                     "--plan-only alone); graphs are written for volumes such as .nii.gz");
-  if (is_picture(d.ending) || d.reader == "NaturalImage2DIO" || d.reader == "Tiff3DIO")
+  if (is_picture_name(d.ending) || d.reader == "NaturalImage2DIO" || d.reader == "Tiff3DIO")
     throw DataError(where + ": files end with " + d.ending + " and are read by " + d.reader +
                     "; graphs are written for volumes (--plan-only plans pictures too)");
 }
