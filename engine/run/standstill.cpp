@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/base/seconds_since.h"
+
 namespace sluice {
 
 namespace fs = std::filesystem;
@@ -41,7 +43,7 @@ double Standstill::starved_s() const {
 bool Standstill::longer_than(double limit_s, std::uint64_t progress) {
   if (progress != progress_) restart();
   progress_ = progress;
-  const double passed = std::chrono::duration<double>(Clock::now() - since_).count();
+  const double passed = seconds_since(since_);
   // Looking at threads is work, so it begins when there is a reason to. Where whoever asks was kept
   // from asking until long after that, the others may have been too.
   const double look_s = std::min(1.0, limit_s / 4);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "engine/base/seconds_since.h"
 #include "engine/state/tensor_device.h"
 
 namespace sluice {
@@ -28,9 +29,7 @@ double Captured::rate(int threads, double seconds, const std::function<void()>& 
   const std::function<bool()> stopped = [] { return false; };
   std::atomic<std::uint64_t> fired{0};
   const auto begin = std::chrono::steady_clock::now();
-  const auto elapsed = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
+  const auto elapsed = [&] { return seconds_since(begin); };
   std::atomic<bool> failed{false};
   const auto work = [&](std::size_t first) {
     on_thread();

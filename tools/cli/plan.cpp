@@ -12,6 +12,7 @@
 #include "engine/base/message.h"
 #include "engine/base/missing_folder.h"
 #include "engine/base/scratch.h"
+#include "engine/base/seconds_since.h"
 #include "engine/judge/scaling.h"
 #include "tools/cli/cli.h"
 #include "tools/runs/files.h"
@@ -73,8 +74,7 @@ double copy_rate() {
   for (int i = 0; i < 3; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    best = std::min(best, took.count());
+    best = std::min(best, seconds_since(begin));
   }
   return 2 * static_cast<double>(from.size() * sizeof(float)) / std::max(best, 1e-9);
 }

@@ -7,6 +7,7 @@
 #include "engine/base/machine.h"
 #include "engine/base/message.h"
 #include "engine/base/scratch.h"
+#include "engine/base/seconds_since.h"
 #include "engine/base/version.h"
 #include "tools/edge/manifest.h"
 #include "tools/edge/package.h"
@@ -16,14 +17,9 @@ namespace sluice::edge {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 int run(const fs::path& package, const fs::path& images, const fs::path& out, int threads) {
-  const auto begin = Clock::now();
+  const auto begin = std::chrono::steady_clock::now();
   const Package p(package, images, out, threads, false);
   const double ready = seconds_since(begin);
   std::size_t done = 0, left_out = 0;

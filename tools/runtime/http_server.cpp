@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "engine/base/seconds_since.h"
 #include "tools/runtime/run/supervise.h"
 
 namespace sluice {
@@ -18,10 +19,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double headers_s = 10, body_s = 20, bytes_a_second = 500, write_s = 30, slice_s = 0.05;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 class Connection final : public httplib::Stream {
  public:

@@ -20,6 +20,7 @@
 #include "engine/base/message.h"
 #include "engine/base/read_file.h"
 #include "engine/base/scratch.h"
+#include "engine/base/seconds_since.h"
 #include "engine/state/zip_file.h"
 #include "kernels/files/nifti_file.h"
 #include "kernels/lists/data_list.h"
@@ -35,10 +36,6 @@ namespace fs = std::filesystem;
 using httplib::Request;
 using httplib::Response;
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 constexpr const char* no_room = "there is no room for the upload";
 

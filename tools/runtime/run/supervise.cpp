@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/base/message.h"
+#include "engine/base/seconds_since.h"
 #include "engine/base/stop_signals.h"
 #include "engine/group/world.h"
 #include "engine/judge/reading_log.h"
@@ -51,15 +52,14 @@ class Watch {
     if (thread_.joinable()) thread_.join();
   }
 
-  using Clock = std::chrono::steady_clock;
   static constexpr unsigned ticks_others = 10;
 
   void loop() {
-    const auto begin = Clock::now();
+    const auto begin = std::chrono::steady_clock::now();
     for (unsigned tick = 0; !done_;) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       if (reads_ && session_.running()) log_.add(session_.running()->readings());
-      const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
+      const double passed = seconds_since(begin);
       const bool over = seconds_ > 0 && passed >= seconds_;
       if (over || stopping()) session_.stop();
       if (++tick % ticks_others == 0) session_.stop_with_others();
