@@ -158,7 +158,7 @@ class Scheduler {
   // Who holds the networks that learn; nullopt without any, and when all turns have ended.
   std::optional<Turn> turn() const;
   int credits_out(int node) const;  // of the segment that begins at this node
-  double wall_s() const {  // so far
+  double wall_s() const {           // so far
     return static_cast<double>((end_ns_ ? end_ns_.load() : now_ns()) - begin_ns_) * 1e-9;
   }
   std::uint64_t progress() const { return progress_.load(); }
