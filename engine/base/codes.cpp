@@ -253,8 +253,8 @@ may be a step ahead of the other; where one stands behind the other's updater, a
   CodeText{"SL0419", "a backward pass that comes too late",
 R"(What a forward pass keeps serves one backward pass, with the weights that it had. So an updater's
 loss cannot go back through a pass of a network that another updater has changed since, and two
-updaters cannot train on one loss: each needs passes and a loss of its own, the second one's behind the
-first updater.)"},
+updaters cannot train on one loss: each needs passes and a loss of its own, the second one's behind
+the first updater.)"},
 
   CodeText{"SL0420", "a cache behind something that changes",
 R"(A cache keeps what it saw in the first epoch. Random, 1:n, n:1 and stateful nodes give something
@@ -367,8 +367,8 @@ warning, since all samples of a data set may be alike.)"},
   CodeText{"SL0613", "a loss that no gradient leaves",
 R"(Between "model" and a loss that an optimizer follows, each node must hand gradients on: a loss of
 what argmax made of the prediction would train nothing. Losses, sum_losses, warp, dvf2ddf,
-concat_items, copy_items, activations and model hand them on. What comes before the model may be made
-by any node, and so may a label.)"},
+concat_items, copy_items, activations and model hand them on. What comes before the model may be
+made by any node, and so may a label.)"},
 };
 // clang-format on
 

@@ -84,9 +84,6 @@ inline void emit_loss(Firing& f, const std::string& key, at::Tensor loss) {
 
 class Loss : public Node {
  public:
-  void open(const OpenContext&) override {
-    if (const std::size_t keys = common().key.size(); keys > 1) require_weights(keys);
-  }
   void process(Firing& f) final {
     prepare(f);
     const auto all = heads(f);
@@ -136,15 +133,14 @@ class Loss : public Node {
     return false;
   }
 
- private:
   // One for each output, or one for all.
-  void require_weights(std::size_t outputs) const {
-    const auto& given = common().head_weights;
-    if (given && given->size() != 1 && given->size() != outputs)
+  static void require_weights(const LossParams& p, std::size_t outputs) {
+    if (const auto& given = p.head_weights; given && given->size() != 1 && given->size() != outputs)
       throw Error(Exit::usage, "head_weights has " + std::to_string(given->size()) +
                                    " values for " + std::to_string(outputs) + " outputs");
   }
 
+ private:
   std::vector<at::Tensor> heads(Firing& f) const {
     std::vector<at::Tensor> all;
     for (const auto& key : common().key) {
@@ -154,7 +150,7 @@ class Loss : public Node {
       else
         for (at::Tensor& head : pred.unbind(1)) all.push_back(std::move(head));
     }
-    if (all.size() > 1) require_weights(all.size());
+    if (all.size() > 1) require_weights(common(), all.size());
     for (const at::Tensor& pred : all) check(pred, f);
     return all;
   }
@@ -193,6 +189,12 @@ class LossOf : public Loss {
  public:
   using Params = P;
   P p;
+
+  // By p and not by common(): inlined into a template of a file's own type, GCC 12 takes that call
+  // for one that never comes, and leaves the whole function out.
+  void open(const OpenContext&) override {
+    if (p.key.size() > 1) this->require_weights(p, p.key.size());
+  }
 
  protected:
   const LossParams& common() const final { return p; }

@@ -41,7 +41,7 @@ struct PerceptualLoss final : LossOf<PerceptualParams> {
   }
 
   void open(const OpenContext& context) override {
-    Loss::open(context);
+    LossOf::open(context);
     network_ = context.resources->network(p.net);
   }
 
