@@ -71,8 +71,9 @@ class Gradients : PlanPass {
     std::vector<int> way;
     for (int n : plan_.order)
       if (leads.count(n) && leads.at(n)) way.push_back(n);
-    // Where the tape is written.
-    for (int n : way) node(n).lane = LaneKind::step;
+    // Where the tape is written; networks and losses write their own wherever they are.
+    for (int n : way)
+      if (node(n).spec->lane_kind != LaneKind::step) node(n).lane = LaneKind::step;
     if (!is_used(u, way)) is_old(u, way);
     for (int n : way)
       if (used_by_[n] < 0) used_by_[n] = u;
