@@ -195,5 +195,5 @@ TEST_CASE("profile counts a network's multiply-adds of one sample, whatever a ba
   CHECK(counted("3") == counted("1"));
   const auto text = shell::run(t.in_folder + "$SLUICE profile g.json --quiet");
   INFO(text.out);
-  CHECK(text.out.find(" k multiply-adds forward for a sample, ") != std::string::npos);
+  CHECK(text.out.find(" M multiply-adds forward for a sample, ") != std::string::npos);
 }

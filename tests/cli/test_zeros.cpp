@@ -96,6 +96,16 @@ TEST_CASE("a sparsity that means nothing is refused") {
   refused("\"vector\"", "is no object with \"pattern\"");
   const std::string vectors = " --set 'models.net.sparsity={\"pattern\": \"vector\"}'";
   CHECK(contains(t.run("--out a" + vectors).err, "the pattern fits none of the convolutions"));
-  CHECK(contains(t.run("--out a --set models.net.spatial_dims=1" + vectors).err,
-                 "sparsity: 1-D convolutions have no zeros that are kept"));
+  t.folder.write("signal.json", R"({
+    "models": { "net": { "type": "basic_unet", "spatial_dims": 1, "in_channels": 1,
+                         "out_channels": 2, "sparsity": { "pattern": "vector" } } },
+    "nodes": {
+      "made":  { "type": "noise", "num_samples": 4, "shape": [1, 64], "key": "image" },
+      "batch": { "type": "batch", "in": "made", "size": 2 },
+      "fwd":   { "type": "model", "in": "batch", "net": "net" },
+      "loss":  { "type": "sum_loss", "in": "fwd" },
+      "step":  { "type": "sgd", "in": "loss", "net": "net" } } })");
+  CHECK(contains(shell::run(t.in_folder + "$SLUICE run signal.json --no-out").err,
+                 "signal.json:2:24: models.net: basic_unet: sparsity: 1-D convolutions have no "
+                 "zeros that are kept"));
 }
