@@ -115,17 +115,22 @@ TEST_CASE("pretrained weights become the part of a network whose names end like 
   CHECK(b.weights("b").at("weights_sha256") == b.weights("a").at("weights_sha256"));
 }
 
-TEST_CASE("weights that have more than the network are told, since they may be another one's") {
-  const TinyTraining t;
-  REQUIRE(t.run("--out a --set run.epochs=1").code == 0);
-  const auto r =
-      shell::run(t.in_folder + "cp a/checkpoints/last/model.safetensors whole.safetensors\n" +
-                 SLUICE_PYTHON R"( - <<'E'
+// A script of Python begins, with the last weights of the run "a" in whole.safetensors.
+static const std::string reading_whole =
+    std::string("cp a/checkpoints/last/model.safetensors whole.safetensors\n") + SLUICE_PYTHON
+    R"( - <<'E'
 import json, struct
 data = open("whole.safetensors", "rb").read()
 n = struct.unpack("<Q", data[:8])[0]
 head, body = json.loads(data[8:8 + n]), data[8 + n:]
-head["net.model.9.weight"] = {"dtype": "F32", "shape": [2], "data_offsets": [len(body), len(body) + 8]}
+)";
+
+TEST_CASE("weights that have more than the network are told, since they may be another one's") {
+  const TinyTraining t;
+  REQUIRE(t.run("--out a --set run.epochs=1").code == 0);
+  const auto r = shell::run(
+      t.in_folder + reading_whole +
+      R"(head["net.model.9.weight"] = {"dtype": "F32", "shape": [2], "data_offsets": [len(body), len(body) + 8]}
 text = json.dumps(head).encode()
 text += b" " * (-len(text) % 8)
 open("more.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body + struct.pack("<2f", 1, 2))
@@ -143,14 +148,7 @@ done)");
 TEST_CASE("a whole network behind each of two prefixes is told as such") {
   const TinyTraining t;
   REQUIRE(t.run("--out a --set run.epochs=1").code == 0);
-  const auto r =
-      shell::run(t.in_folder + "cp a/checkpoints/last/model.safetensors whole.safetensors\n" +
-                 SLUICE_PYTHON R"( - <<'E'
-import json, struct
-data = open("whole.safetensors", "rb").read()
-n = struct.unpack("<Q", data[:8])[0]
-head, body = json.loads(data[8:8 + n]), data[8 + n:]
-head.pop("__metadata__", None)
+  const auto r = shell::run(t.in_folder + reading_whole + R"(head.pop("__metadata__", None)
 def write(file, prefixes, more=()):
     made, all = {}, b""
     for prefix in prefixes:
