@@ -214,7 +214,7 @@ std::vector<fs::path> nnunet_files(const NnunetFolder& folder, const std::string
   std::vector<fs::path> files;
   if (!training || folder.dataset.is_null()) {
     const fs::path images = folder.root / (training ? "imagesTr" : "imagesTs");
-    for (std::size_t c = 0; c < (folder.whole ? 1 : folder.channels.size()); ++c)
+    for (std::size_t c = 0; c < folder.images(); ++c)
       files.push_back(images / (name + channel_suffix(c) + folder.ending));
     if (training) files.push_back(folder.root / "labelsTr" / (name + folder.ending));
     return files;
@@ -227,7 +227,7 @@ std::vector<fs::path> nnunet_files(const NnunetFolder& folder, const std::string
   } catch (const Json::exception&) {
     files.clear();
   }
-  if (files.size() != (folder.whole ? 1 : folder.channels.size()) + 1) files.clear();
+  if (files.size() != folder.images() + 1) files.clear();
   return files;
 }
 

@@ -25,6 +25,7 @@ struct NnunetFolder {
   bool whole = false;  // a case's one file has all channels: the decathlon's, pictures' colours
   nlohmann::ordered_json dataset = nullptr;  // null: the files are in imagesTr and labelsTr
   std::optional<std::int64_t> cases;         // of training: numTraining, which only nnU-Net's has
+  std::size_t images() const { return whole ? 1 : channels.size(); }  // files of a case
 };
 
 // Whether a dataset.json has nnU-Net's members (channel_names, or modality in its place), and no

@@ -37,8 +37,7 @@ DataList cases_of(const Dataset& d) {
   } else {
     const NnunetFolder folder = read_nnunet_folder(d.root);
     std::vector<std::string> keys;
-    for (std::size_t c = 0; c < (folder.whole ? 1 : d.channels.size()); ++c)
-      keys.push_back("image" + std::to_string(c));
+    for (std::size_t c = 0; c < folder.images(); ++c) keys.push_back("image" + std::to_string(c));
     list = nnunet_list(folder, {"training", -1, 5}, keys, "label");
   }
   if (std::ssize(list) != d.training)
